@@ -1,0 +1,11 @@
+"""python -m course_utils: print each package's version and range; exit with 1 if one is wrong."""
+
+import sys
+
+from .environment import examine
+
+problems = 0
+for name, found, wanted, advice in examine():
+    problems += bool(advice)
+    print(f"{'✘' if advice else '✔'} {name:12} {found or '-':14} wanted {wanted:14} {advice or 'OK'}")
+sys.exit(1 if problems else 0)

@@ -1,0 +1,62 @@
+"""Is this environment all right? The ranges are pyproject.toml's; nothing is written down twice."""
+
+import importlib.metadata
+import platform
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from .notes import note
+
+NAME = "course-utils"
+
+
+def check_environment():
+    """Show OK for Python and each package in range, else what to do. Returns True when all are.
+
+    Versions are shown only where something is wrong: they differ from machine to machine.
+    """
+    findings = examine()
+    for name, _, _, advice in findings:
+        note("✘" if advice else "✔", name, advice or "OK")
+    return not any(advice for *_, advice in findings)
+
+
+def examine():
+    """List (name, version found or None, range wanted, advice or "") for Python and each package."""
+    python, requirements = _wanted()
+    found = [("python", platform.python_version(), python)]
+    found += [(r.name, _version(r.name), r.specifier) for r in requirements]
+    return [(name, have, str(want), _advice(name, have, want)) for name, have, want in found]
+
+
+def _advice(name, have, want):
+    if have is None:
+        return f"missing: pip install '{name}{want}'"
+    if have in want:
+        return ""
+    if name == "python":
+        return f"{have} found, {want} needed: start Jupyter with a newer Python"
+    return f"{have} found, {want} needed: pip install '{name}{want}', then restart the kernel"
+
+
+def _version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _wanted():
+    """Ranges for Python and the packages: from the installed package, else from the checkout."""
+    try:
+        meta = importlib.metadata.metadata(NAME)
+        python, lines = meta["Requires-Python"], importlib.metadata.requires(NAME)
+    except importlib.metadata.PackageNotFoundError:
+        pyproject = Path(__file__).parents[1] / "pyproject.toml"
+        project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
+        python, lines = project["requires-python"], project["dependencies"]
+    requirements = [Requirement(line) for line in lines]
+    return SpecifierSet(python), [r for r in requirements if "extra" not in str(r.marker)]

@@ -1,0 +1,145 @@
+"""explore(figure, update, …): the only file that wires widgets.
+
+The figure is drawn once. When a control moves, the still background is restored, only the
+animated artists are drawn, and the picture goes to the page as one JPEG at twice its size
+(a PNG takes five times as long to encode). This also passes nbval, which an Output widget does not.
+"""
+
+import html
+import io
+from math import log10
+
+import ipywidgets as widgets
+from IPython.display import display
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL import Image
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+SCALE = 2  # pixels per shown pixel
+
+
+def explore(figure, update, presets=None, **controls):
+    """Make an explorer: a picture, a line of words that says what it shows, and controls.
+
+    figure: a DescribedFigure; what moves in it is drawn with `animated=True`, its axes stand still.
+    update: takes each control's value by name, sets the artists and returns the words.
+    presets: name -> values for some controls. Reset is added.
+    controls: name -> widget with a description, as `slider` makes it; their values are the default.
+    Returns an Explorer; in a notebook, end the cell with it.
+    """
+    return Explorer(figure, update, presets or {}, controls)
+
+
+def slider(label, value, low, high, step, log=False):
+    """A slider with a readable label. With log, value, low and high are the values themselves,
+    and step counts powers of ten."""
+    look = {"style": {"description_width": "150px"}, "layout": {"width": "480px"}}
+    if not log:
+        return widgets.FloatSlider(value, min=low, max=high, step=step, description=label, **look)
+    exponents = {"min": log10(low), "max": log10(high), "step": step}
+    format_ = {"description": label, "readout_format": ".1e"}
+    return widgets.FloatLogSlider(value=value, base=10, **exponents, **format_, **look)
+
+
+class Explorer:
+    """What `explore` returns. `set(**values)` moves controls, `reset()` brings the default back."""
+
+    def __init__(self, figure, update, presets, controls):
+        if not controls:
+            raise ValueError("an explorer needs at least one control")
+        self.figure, self.update, self.controls = figure, update, controls
+        self.default = {name: control.value for name, control in controls.items()}
+        self.presets = {**presets, "Reset": self.default}
+        for name, values in self.presets.items():
+            self._check_names(values, f"preset {name!r}")
+        self._draw_background()
+        self.picture = widgets.Image(format="jpeg", **self._size())
+        self.words = widgets.HTML(layout={"width": f"{self._size()['width']}px"})
+        self.buttons = {name: self._button(name) for name in self.presets}
+        self._moving_together = False
+        for control in controls.values():
+            control.observe(self._on_move, "value")
+        self._show_state()  # a fault in the default state is the author's: let it raise
+
+    def set(self, **values):
+        """Move several controls and draw once."""
+        self._check_names(values, "set")
+        self._moving_together = True
+        try:
+            for name, value in values.items():
+                self.controls[name].value = value
+        finally:
+            self._moving_together = False
+        self._on_move()
+
+    def reset(self):
+        """Bring the default state back."""
+        self.set(**self.default)
+
+    def _ipython_display_(self):
+        # Three outputs, each with a form for pages where no widget lives: picture, words, and
+        # which controls there are. `make refresh` stores these forms only.
+        size = {"image/jpeg": self._size()}
+        _display(self.picture, {"image/jpeg": self.picture.value}, self.figure.alt, size)
+        _display(self.words, {"text/markdown": self._said}, self._said)
+        names = ", ".join(control.description for control in self.controls.values())
+        invitation = f"▶ Run this cell to move: {names}. Buttons: {', '.join(self.presets)}."
+        box = widgets.VBox([*self.controls.values(), widgets.HBox(list(self.buttons.values()))])
+        _display(box, {"text/markdown": f"*{invitation}*"}, invitation)
+
+    def _on_move(self, _=None):
+        if self._moving_together:
+            return
+        try:
+            self._show_state()
+        except Exception as problem:  # in a widget's callback nobody would see it
+            self._say(f"This explorer failed. {type(problem).__name__}: {problem}")
+
+    def _show_state(self):
+        words = self.update(**{name: control.value for name, control in self.controls.items()})
+        if not isinstance(words, str) or not words:
+            raise TypeError(f"update must return words, got {words!r}")
+        self.canvas.restore_region(self.background)
+        for artist in self.moving:
+            self.figure.draw_artist(artist)
+        picture = Image.frombuffer("RGBA", self.canvas.get_width_height(), self.canvas.buffer_rgba())
+        buffer = io.BytesIO()
+        picture.convert("RGB").save(buffer, "jpeg", quality=92, subsampling=0)
+        self.picture.value = buffer.getvalue()
+        self._say(words)
+
+    def _say(self, words):
+        self._said = words
+        self.words.value = f'<div style="min-height: 3em">{html.escape(words)}</div>'
+
+    def _draw_background(self):
+        self.figure.set_dpi(self.figure.dpi * SCALE)
+        self.canvas = FigureCanvasAgg(self.figure)
+        self.moving = self.figure.findobj(lambda artist: artist.get_animated())
+        if not self.moving:
+            raise ValueError("nothing in the figure moves: draw it with animated=True")
+        self.moving.sort(key=lambda artist: artist.get_zorder())
+        self.canvas.draw()
+        self.figure.set_layout_engine("none")  # from here on the axes stand still
+        self.background = self.canvas.copy_from_bbox(self.figure.bbox)
+
+    def _size(self):
+        width, height = self.canvas.get_width_height()
+        return {"width": width // SCALE, "height": height // SCALE}
+
+    def _button(self, name):
+        button = widgets.Button(description=name, layout={"width": "auto"})
+        button.on_click(lambda _: self.set(**self.presets[name]))
+        return button
+
+    def _check_names(self, values, where):
+        unknown = sorted(set(values) - set(self.controls))
+        if unknown:
+            raise ValueError(f"{where} names {unknown}, the controls are {sorted(self.controls)}")
+
+
+def _display(widget, picture_of_it, plain, metadata=None):
+    bundle = {"text/plain": plain, **picture_of_it}
+    live = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    display({VIEW: live, **bundle}, raw=True, metadata=metadata or {})
+

@@ -1,0 +1,209 @@
+"""One explorer a notebook: a figure, an update function and one `explore(...)` call."""
+
+import torch
+
+from .explore import explore, slider
+from .layers import layer_norm, rms_norm
+from .measure import expected_norm, plane_points, rms
+from .plots import BLACK, BLUE, GREY, VERMILION, DescribedFigure, house_style
+
+
+@house_style
+def token_explorer():
+    """Notebook 00: four numbers go in, RMSNorm gives four numbers back."""
+    figure = DescribedFigure(
+        figsize=(8, 3.6),
+        layout="constrained",
+        alt="Left, the four numbers of a token as bars, with dashed lines at plus and minus their "
+        "root mean square. Right, the same token after RMSNorm: its lines are at plus and minus 1.",
+    )
+    before, after = figure.subplots(1, 2)
+    features = torch.arange(1, 5)
+    bars_x = _bars(before, features, BLACK, fill=False)
+    bars_y = _bars(after, features, BLUE)
+    lines = [before.axhline(0, color=GREY, ls="--", animated=True) for _ in range(2)]
+    for sign in (-1, 1):
+        after.axhline(sign, color=GREY, ls="--")
+    before.set(title="x", xlabel="feature", ylim=(-10.5, 10.5), xticks=features)
+    after.set(title="RMSNorm(x)", xlabel="feature", ylim=(-2.2, 2.2), xticks=features)
+
+    def update(**numbers):
+        x = torch.tensor(list(numbers.values()))  # (4,)
+        y = rms_norm(x)
+        _set_heights(bars_x, x)
+        _set_heights(bars_y, y)
+        for line, sign in zip(lines, (-1, 1), strict=True):
+            line.set_ydata([sign * rms(x).item()] * 2)
+        if not x.any():
+            return "A token of zeros stays zero: eps keeps the division from being 0/0."
+        return (
+            f"The root mean square of x is {rms(x):.2f}. Divided by it, the token becomes "
+            f"({_list(y)}), with a root mean square of {rms(y):.2f}."
+        )
+
+    presets = {
+        "One spike": (0.0, 0.0, 0.0, 7.0),
+        "All alike": (5.0, 5.0, 5.0, 5.0),
+        "Ten times smaller": (0.1, -0.1, 0.3, 0.5),
+        "All zero": (0.0, 0.0, 0.0, 0.0),
+    }
+    return explore(
+        figure,
+        update,
+        {name: dict(zip(("x1", "x2", "x3", "x4"), x, strict=True)) for name, x in presets.items()},
+        x1=slider("feature 1", 1.0, -10, 10, 0.1),
+        x2=slider("feature 2", -1.0, -10, 10, 0.1),
+        x3=slider("feature 3", 3.0, -10, 10, 0.1),
+        x4=slider("feature 4", 5.0, -10, 10, 0.1),
+    )
+
+
+PATTERN = torch.tensor([-1.4, 0.2, 1.1, -0.5, 1.6, -0.9, 0.6, -0.7])  # mean 0, RMS about 1
+
+
+@house_style
+def shift_scale_explorer():
+    """Notebook 01: what a shift and a scale of the input do to RMSNorm and to LayerNorm."""
+    figure = DescribedFigure(
+        figsize=(8, 3.6),
+        layout="constrained",
+        alt="Left, eight features of a token as bars, with a dashed line at their mean. Right, "
+        "RMSNorm's output in solid bars and LayerNorm's in hollow bars, side by side, feature by "
+        "feature.",
+    )
+    before, after = figure.subplots(1, 2, width_ratios=(2, 3))
+    features = torch.arange(1, 9)
+    bars_x = _bars(before, features, BLACK, fill=False)
+    mean = before.axhline(0, color=GREY, ls="--", animated=True)
+    bars_rms = _bars(after, features - 0.2, BLUE, width=0.38, label="RMSNorm(x)")
+    bars_layer = _bars(
+        after, features + 0.2, VERMILION, fill=False, width=0.38, label="LayerNorm(x)"
+    )
+    before.set(title="x, and its mean", xlabel="feature", ylim=(-22, 22), xticks=features)
+    after.set(title="two outputs", xlabel="feature", ylim=(-3, 4.2), xticks=features)
+    after.legend(loc="upper center", ncols=2, frameon=False)
+
+    def update(shift, scale):
+        x = scale * (PATTERN + shift)  # (8,)
+        y, z = rms_norm(x), layer_norm(x, eps=1e-6)
+        _set_heights(bars_x, x)
+        _set_heights(bars_rms, y)
+        _set_heights(bars_layer, z)
+        mean.set_ydata([x.mean().item()] * 2)
+        return (
+            f"x has mean {_signed(x.mean())} and root mean square {rms(x):.2f}. "
+            f"RMSNorm's output: mean {_signed(y.mean())}, root mean square {rms(y):.2f}. "
+            f"LayerNorm's: mean {_signed(z.mean())}, root mean square {rms(z):.2f}."
+        )
+
+    return explore(
+        figure,
+        update,
+        {
+            "No shift: they agree": {"shift": 0.0, "scale": 1.0},
+            "A shifted vector": {"shift": 3.0, "scale": 1.0},
+            "The same, 4 times larger": {"shift": 3.0, "scale": 4.0},
+            "Shifted the other way": {"shift": -3.0, "scale": 1.0},
+        },
+        shift=slider("shift", 1.0, -3, 3, 0.1),
+        scale=slider("scale", 1.0, 0.1, 4, 0.1),
+    )
+
+
+@house_style
+def plane_explorer():
+    """Notebook 02: where two features go, and how eps pulls short vectors inside."""
+    root = 2**0.5
+    figure = DescribedFigure(
+        figsize=(8, 3.8),
+        layout="constrained",
+        alt="Left, sixteen points of the plane and where they go: RMSNorm moves each along its ray "
+        "towards the circle of radius √2, LayerNorm moves all of them onto the dotted line "
+        "x₁ + x₂ = 0. Right, how long RMSNorm's output is for each size of input: a curve that "
+        "rises and levels off at √2, with a dashed line where the mean square equals eps.",
+    )
+    plane, length = figure.subplots(1, 2)
+    turn = torch.linspace(0, 2 * torch.pi, 200)
+    plane.plot(root * turn.cos(), root * turn.sin(), color=GREY, lw=1.2)
+    plane.plot([-3, 3], [3, -3], color=GREY, lw=1.2, ls=":")
+    plane.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xlabel="feature 1", ylabel="feature 2")
+    (rays,) = plane.plot([], [], color=BLUE, lw=0.8, alpha=0.6, animated=True)
+    style = {"ls": "", "animated": True}
+    (inputs,) = plane.plot([], [], "o", mfc="white", mec=BLACK, ms=6, label="x", **style)
+    (layers,) = plane.plot([], [], "s", color=VERMILION, ms=8, label="LayerNorm(x)", **style)
+    (moved,) = plane.plot([], [], "o", color=BLUE, label="RMSNorm(x)", **style)
+    plane.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1),
+        ncols=3,
+        frameon=False,
+        columnspacing=0.6,
+        handletextpad=0,
+    )
+
+    sizes = torch.logspace(-4, 1, 120)
+    length.axhline(root, color=GREY, lw=1.2)
+    length.text(1.2e-4, root + 0.03, "√2", fontsize=12)
+    length.set(xscale="log", xlim=(1e-4, 10), ylim=(0, 1.7))
+    length.set(xlabel="root mean square of x", ylabel="length of RMSNorm(x)")
+    (curve,) = length.plot([], [], color=BLUE, animated=True)
+    (dots,) = length.plot([], [], "o", color=BLUE, **style)
+    edge = length.axvline(1, color=GREY, ls="--", lw=1.5, animated=True)
+
+    def update(eps, scale):
+        x = scale * plane_points()  # (16, 2)
+        y, z = rms_norm(x, eps=eps), layer_norm(x, eps=eps)
+        for points, artist in ((x, inputs), (y, moved), (z, layers)):
+            artist.set_data(points[:, 0], points[:, 1])
+        ray = torch.stack([x, y, torch.full_like(x, float("nan"))], dim=1).flatten(0, 1)
+        rays.set_data(ray[:, 0], ray[:, 1])
+        curve.set_data(sizes, [expected_norm(size**2, 2, eps) for size in sizes.tolist()])
+        dots.set_data(rms(x), y.norm(dim=-1))
+        edge.set_xdata([eps**0.5] * 2)
+        shortest, longest = y.norm(dim=-1).min(), y.norm(dim=-1).max()
+        ends = f"{shortest:.3f}" if longest - shortest < 0.001 else f"{shortest:.3f} to {longest:.3f}"
+        return (
+            f"eps is {_digits(eps)}; the inputs have a root mean square of {_digits(rms(x).min())} and "
+            f"{_digits(rms(x).max())}. RMSNorm's outputs have length {ends}; √2 is 1.414."
+        )
+
+    return explore(
+        figure,
+        update,
+        {
+            "Short vectors, Llama 2's eps": {"eps": 1e-5, "scale": 1e-3},
+            "The same with Llama 1's eps": {"eps": 1e-6, "scale": 1e-3},
+            "A huge eps": {"eps": 10.0, "scale": 1.0},
+            "Almost no eps": {"eps": 1e-8, "scale": 1.0},
+        },
+        eps=slider("eps", 10**-0.5, 1e-8, 10, 0.25, log=True),
+        scale=slider("scale of x", 1.0, 1e-3, 1, 0.1, log=True),
+    )
+
+
+def _bars(ax, places, colour, width=0.6, fill=True, **kwargs):
+    """Bars that move: outlined, so that they differ by more than colour."""
+    face = colour if fill else "white"
+    ax.axhline(0, color=BLACK, lw=0.8)
+    return ax.bar(
+        places, [0.0] * len(places), width, color=face, ec=colour, lw=1.8, animated=True, **kwargs
+    )
+
+
+def _set_heights(bars, heights):
+    for bar, height in zip(bars, heights.tolist(), strict=True):
+        bar.set_height(height)
+
+
+def _list(numbers):
+    return ", ".join(_signed(v) for v in numbers.tolist())
+
+
+def _signed(number):
+    """Two decimals, a true minus sign, and no minus before zero."""
+    return f"{float(number):z.2f}".replace("-", "−")
+
+
+def _digits(value):
+    """Two digits, and 1e-5 rather than 1e-05."""
+    return f"{value:.2g}".replace("e-0", "e-")

@@ -1,0 +1,44 @@
+"""Pure measurements: numbers in, numbers out. No drawing, no printing."""
+
+import torch
+
+
+def rms(x):
+    """Root mean square over the last dimension, in float64. x: (..., D), returns (...)."""
+    return x.double().square().mean(dim=-1).sqrt()
+
+
+def with_rms(x, value):
+    """Scale each vector of x to a root mean square of exactly `value`. x: (..., D)."""
+    return (x.double() * (value / rms(x)).unsqueeze(-1)).to(x.dtype)
+
+
+def relative_change(after, before):
+    """‖after − before‖ / ‖before‖ over all elements, as a float: 0.5 is a change of 50 %."""
+    if after.shape != before.shape:
+        raise ValueError(f"after has shape {tuple(after.shape)}, before {tuple(before.shape)}")
+    return ((after.double() - before.double()).norm() / before.double().norm()).item()
+
+
+def expected_norm(mean_square, n, eps):
+    """Length of rms_norm(x) for weight one: √n · √(m / (m + eps)).
+
+    mean_square: m, the mean of x² over the n features, zero or more. n: features, 1 or more.
+    eps: zero or more, and not zero together with m: the layer itself gives NaN there.
+    Returns a float. Raises ValueError when one of these does not hold.
+    """
+    if not (mean_square >= 0 and eps >= 0 and n >= 1):
+        raise ValueError(
+            f"mean_square and eps must be zero or more and n at least 1, "
+            f"got mean_square={mean_square}, n={n}, eps={eps}"
+        )
+    if mean_square + eps == 0:
+        raise ValueError("mean_square and eps are both zero: 0/0 has no length")
+    return float((n * mean_square / (mean_square + eps)) ** 0.5)
+
+
+def plane_points():
+    """Sixteen points on two rings of the plane, no two in one direction. Returns (16, 2)."""
+    angle = torch.arange(16) * (2 * torch.pi / 16) + 0.1
+    radius = torch.tensor([2.6, 0.9]).repeat(8)
+    return torch.stack([radius * angle.cos(), radius * angle.sin()], dim=-1)

@@ -1,0 +1,144 @@
+"""Drawing only: numbers in, artists out. Every figure carries its own description."""
+
+import functools
+import io
+from pathlib import Path
+
+import matplotlib.style
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from .layers import layer_norm, rms_norm
+from .notes import markdown
+
+STYLE = Path(__file__).with_name("data") / "course.mplstyle"
+
+# Okabe & Ito 2008: told apart with every common kind of colour blindness. Here RMSNorm is always
+# blue and solid, LayerNorm always vermilion and square or hollow, input always black and hollow.
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+YELLOW, BLUE, VERMILION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+GREY = "#757575"  # 4.6:1 on white
+
+
+class DescribedFigure(Figure):
+    """A matplotlib figure with `alt`: one or two sentences that say what to see in it."""
+
+    def __init__(self, *args, alt, **kwargs):
+        if not isinstance(alt, str) or not alt.strip():
+            raise ValueError("a figure needs alt: a sentence that says what to see in it")
+        super().__init__(*args, **kwargs)
+        self.alt = alt
+
+
+def house_style(draw):
+    """Run a drawing function in the course's style, leaving matplotlib's settings alone."""
+
+    @functools.wraps(draw)
+    def styled(*args, **kwargs):
+        with matplotlib.style.context(STYLE):
+            return draw(*args, **kwargs)
+
+    return styled
+
+
+def show(figure, alt=None):
+    """Show a figure at twice its density, with its description below it in words.
+
+    figure: a matplotlib Figure. alt: the description; a DescribedFigure brings its own.
+    """
+    from IPython.display import display
+
+    alt = alt or getattr(figure, "alt", None)
+    if not alt:
+        raise ValueError('say what to see in the figure: show(figure, alt="…")')
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=2 * figure.dpi)
+    width, height = (round(v) for v in figure.get_size_inches() * figure.dpi)
+    display(
+        {"image/png": buffer.getvalue(), "text/plain": alt},
+        raw=True,
+        metadata={"image/png": {"width": width, "height": height}},
+    )
+    markdown(f"*{alt}*", alt)
+
+
+@house_style
+def llama_block_figure():
+    """One Llama block: two residual steps, each normalised first."""
+    figure = DescribedFigure(
+        figsize=(9, 3.4),
+        alt="One Llama block, left to right. The stream x runs along the bottom. Twice a branch "
+        "leaves it, passes RMSNorm, then attention the first time and the SwiGLU feed-forward "
+        "network the second time, and is added back.",
+    )
+    ax = figure.add_axes((0, 0, 1, 1))
+    ax.set(xlim=(0, 18.2), ylim=(0, 6.8))
+    ax.axis("off")
+    stream = 1.2
+    _arrow(ax, (0.9, stream), (17.8, stream))
+    ax.text(0.45, stream, "x", ha="center", va="center", fontsize=15, style="italic")
+    for left, name, colour in ((1.8, "attention", GREY), (9.8, "SwiGLU\nfeed-forward", GREEN)):
+        _arrow(ax, (left, stream), (left, 4.6), head=False)
+        _arrow(ax, (left, 4.6), (left + 0.7, 4.6))
+        _box(ax, left + 0.7, "RMSNorm", BLUE)
+        _arrow(ax, (left + 3.3, 4.6), (left + 4, 4.6))
+        _box(ax, left + 4, name, colour)
+        _arrow(ax, (left + 6.6, 4.6), (left + 7, 4.6), head=False)
+        _arrow(ax, (left + 7, 4.6), (left + 7, stream + 0.4))
+        ax.plot(left + 7, stream, "o", ms=24, mfc="white", mec=BLACK, mew=1.6)
+        ax.text(left + 7, stream, "+", ha="center", va="center", fontsize=17)
+    return figure
+
+
+def _box(ax, left, name, colour):
+    shape = FancyBboxPatch(
+        (left + 0.1, 3.6), 2.4, 2, boxstyle="round,pad=0.1", fc="white", ec=colour, lw=2.5
+    )
+    ax.add_patch(shape)
+    ax.text(left + 1.3, 4.6, name, ha="center", va="center", fontsize=13)
+
+
+def _arrow(ax, start, end, head=True):
+    style = {"arrowstyle": "-|>" if head else "-", "lw": 1.6, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", xy=end, xytext=start, arrowprops=style | {"color": BLACK})
+
+
+@house_style
+def sphere_figure(points=600):
+    """Where RMSNorm and LayerNorm send random vectors of three features."""
+    figure = DescribedFigure(
+        figsize=(8, 4.4),
+        alt="Two drawings of the ball of radius √3. RMSNorm's outputs are spread over the whole "
+        "surface. LayerNorm's outputs all lie on one circle around it, "
+        "where the three features sum to zero.",
+    )
+    x = torch.randn(points, 3, generator=torch.Generator().manual_seed(0))  # (points, 3)
+    panels = (
+        ("RMSNorm: the whole sphere", rms_norm(x, eps=0.0), BLUE, "o"),
+        ("LayerNorm: one circle of it", layer_norm(x, eps=0.0), VERMILION, "s"),
+    )
+    for i, (title, y, colour, marker) in enumerate(panels):
+        ax = figure.add_subplot(1, 2, i + 1, projection="3d", computed_zorder=False)
+        ax.set_title(title, y=0.96)
+        _globe(ax, 3**0.5)
+        towards = y @ torch.tensor([0.82, -0.41, 0.4])  # the viewer: what lies behind is faint
+        ax.scatter(*y[towards < 0].T, c=colour, marker=marker, s=9, alpha=0.3, linewidths=0)
+        ax.scatter(*y[towards >= 0].T, c=colour, marker=marker, s=14, linewidths=0)
+        ax.view_init(elev=24, azim=-27)
+        ax.set_box_aspect((1, 1, 1), zoom=1.1)
+        ax.set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), zlim=(-1.5, 1.5))
+        ax.axis("off")
+    figure.subplots_adjust(left=0, right=1, bottom=0, top=0.95, wspace=0)
+    return figure
+
+
+def _globe(ax, radius):
+    turn = torch.linspace(0, 2 * torch.pi, 80)
+    flat = torch.zeros_like(turn)
+    for height in (-1.2, -0.6, 0.0, 0.6, 1.2):
+        r = (radius**2 - height**2) ** 0.5
+        ax.plot(r * turn.cos(), r * turn.sin(), flat + height, color="#c8c8c8", lw=0.7)
+    for angle in torch.arange(6) * torch.pi / 6:
+        across, up = radius * turn.cos(), radius * turn.sin()
+        ax.plot(across * angle.cos(), across * angle.sin(), up, color="#c8c8c8", lw=0.7)

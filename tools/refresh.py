@@ -1,0 +1,65 @@
+"""Re-execute notebooks and store them with their outputs: python tools/refresh.py [notebook ...]
+
+Stored is what a page without a kernel can show: text and pictures, no widget state and no widget
+views (JupyterLab would show an error in the place of a view whose widget is gone).
+"""
+
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+# The same cell in every notebook. Taking the helper from the checkout serves an editor whose
+# kernel is not the course's own environment.
+SETUP = """\
+try:
+    import course_utils
+except ModuleNotFoundError:  # not installed: take it from the folder above this notebook
+    import sys
+
+    sys.path.insert(0, "..")"""
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+CELL_METADATA = {"tags", "slideshow", "jupyter"}
+
+
+def refresh(path):
+    """Execute one notebook in its own folder and write it back; a failing cell leaves it as it is."""
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if "setup" in cell.metadata.get("tags", []):
+            cell.source = SETUP
+    NotebookClient(
+        notebook,
+        timeout=120,
+        kernel_name="python3",
+        record_timing=False,
+        store_widget_state=False,
+        resources={"metadata": {"path": path.parent}},
+    ).execute()
+    clean(notebook)
+    nbformat.write(notebook, path)
+
+
+def clean(notebook):
+    """Keep only what the course uses: no widget views, no machine's own metadata."""
+    notebook.metadata = nbformat.from_dict(METADATA)
+    notebook.nbformat_minor = 5
+    for cell in notebook.cells:
+        kept = {k: v for k, v in cell.metadata.items() if k in CELL_METADATA}
+        cell.metadata = nbformat.from_dict(kept)
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(VIEW, None)
+
+
+if __name__ == "__main__":
+    for path in map(Path, sys.argv[1:] or sorted(NOTEBOOKS.glob("*.ipynb"))):
+        refresh(path.resolve())
+        print(f"{path.name}: executed and stored")
