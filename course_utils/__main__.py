@@ -7,5 +7,6 @@ from .environment import examine
 problems = 0
 for name, found, wanted, advice in examine():
     problems += bool(advice)
-    print(f"{'✘' if advice else '✔'} {name:12} {found or '-':14} wanted {wanted:14} {advice or 'OK'}")
+    sign = "✘" if advice else "✔"
+    print(f"{sign} {name:12} {found or '-':14} wanted {wanted:14} {advice or 'OK'}")
 sys.exit(1 if problems else 0)

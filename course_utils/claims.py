@@ -48,22 +48,33 @@ def near(measured, expected, within=1e-5):
         raise ValueError(f"measured has shape {tuple(a.shape)}, expected {tuple(b.shape)}")
     scale = b.abs().max().item() or 1.0
     gap = (a - b).abs().max().item() / scale
-    if gap <= within:  # false for NaN
-        return Evidence(True, f"{_count(a)} to {_short(within)}")
-    got = f"{a.item():.6g} where {b.item():.6g} was expected, " if a.numel() == 1 else ""
-    return Evidence(False, f"{got}off by {gap:.2g}, allowed {_short(within)}")
+    if not gap <= within:  # so that NaN fails
+        got = f"{a.item():.6g} where {b.item():.6g} was expected, " if a.numel() == 1 else ""
+        return Evidence(False, f"{got}off by {gap:.2g}, allowed {_short(within)}")
+    count = f", {a.numel()} numbers" if a.numel() > 1 else ""
+    if b.ndim > 0:
+        return Evidence(True, f"to {_short(within)}{count}")
+    value = a.flatten()[0].item() if b.item() else 0  # beside zero there is only rounding error
+    return Evidence(True, f"{_short(value)}, to {_short(within)}{count}")
 
 
 def above(measured, bound):
     """Evidence that every element of measured is greater than the number bound."""
     a = _numbers(measured, "measured")
-    return _beyond(a, bool((a > bound).all()), a.min().item(), f"> {_short(bound)}")
+    if (a > bound).all():
+        return Evidence(True, f"{_count(a, 2)} > {_short(bound)}")
+    return Evidence(False, f"{a.min().item():.3g} is not > {_short(bound)}")
 
 
 def below(measured, bound):
-    """Evidence that every element of measured is less than the number bound."""
+    """Evidence that every element of measured is less than the number bound.
+
+    Its words name the bound alone: what is small is often a rounding error, other elsewhere.
+    """
     a = _numbers(measured, "measured")
-    return _beyond(a, bool((a < bound).all()), a.max().item(), f"< {_short(bound)}")
+    if (a < bound).all():
+        return Evidence(True, f"{'' if a.numel() == 1 else _count(a) + ' '}< {_short(bound)}")
+    return Evidence(False, f"{a.max().item():.3g} is not < {_short(bound)}")
 
 
 def same(measured, expected):
@@ -71,6 +82,8 @@ def same(measured, expected):
     if isinstance(measured, torch.Tensor) and isinstance(expected, torch.Tensor):
         equal = measured.dtype == expected.dtype and torch.equal(measured, expected)
         return Evidence(equal, "bit for bit" if equal else "not equal bit for bit")
+    if isinstance(measured, torch.Size):
+        measured = tuple(measured)
     equal = measured == expected
     if not isinstance(equal, bool):
         raise TypeError(f"same compares two tensors or two plain values, got {type(equal)}")
@@ -162,17 +175,11 @@ def _numbers(values, name):
     return a.detach().double()
 
 
-def _beyond(a, holds, extreme, relation):
-    if a.numel() > 1 and holds:
-        return Evidence(True, f"{a.numel()} numbers, all {relation}")
-    return Evidence(holds, f"{extreme:.2g} {relation if holds else 'is not ' + relation}")
+def _count(a, digits=4):
+    return _short(a.item(), digits) if a.numel() == 1 else f"{a.numel()} numbers"
 
 
-def _count(a):
-    return _short(a.item()) if a.numel() == 1 else f"{a.numel()} numbers"
-
-
-def _short(number):
-    """Four digits at most; 1e-5 and not 1e-05."""
-    mantissa, e, exponent = f"{number:.4g}".partition("e")
+def _short(number, digits=4):
+    """A few digits; 1e-5 and not 1e-05."""
+    mantissa, e, exponent = f"{number:.{digits}g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if e else mantissa

@@ -14,18 +14,20 @@ NAME = "course-utils"
 
 
 def check_environment():
-    """Show OK for Python and each package in range, else what to do. Returns True when all are.
+    """Show which of Python and the packages are in range, and what to do about the others.
 
-    Versions are shown only where something is wrong: they differ from machine to machine.
+    Returns True when all are. Versions are shown only where something is wrong: they differ from
+    machine to machine.
     """
-    findings = examine()
-    for name, _, _, advice in findings:
-        note("✘" if advice else "✔", name, advice or "OK")
-    return not any(advice for *_, advice in findings)
+    advice = {name: advice for name, _, _, advice in examine()}
+    for name in filter(advice.get, advice):
+        note("✘", name, advice[name])
+    note("✔", "OK: " + ", ".join(name for name in advice if not advice[name]))
+    return not any(advice.values())
 
 
 def examine():
-    """List (name, version found or None, range wanted, advice or "") for Python and each package."""
+    """For Python and each package: (name, version found or None, range wanted, advice or "")."""
     python, requirements = _wanted()
     found = [("python", platform.python_version(), python)]
     found += [(r.name, _version(r.name), r.specifier) for r in requirements]
@@ -35,7 +37,7 @@ def examine():
 def _advice(name, have, want):
     if have is None:
         return f"missing: pip install '{name}{want}'"
-    if have in want:
+    if want.contains(have, prereleases=True):
         return ""
     if name == "python":
         return f"{have} found, {want} needed: start Jupyter with a newer Python"

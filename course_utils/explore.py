@@ -16,6 +16,7 @@ from PIL import Image
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 SCALE = 2  # pixels per shown pixel
+LOOK = {"style": {"description_width": "110px"}, "layout": {"width": "480px"}}
 
 
 def explore(figure, update, presets=None, **controls):
@@ -30,15 +31,18 @@ def explore(figure, update, presets=None, **controls):
     return Explorer(figure, update, presets or {}, controls)
 
 
-def slider(label, value, low, high, step, log=False):
-    """A slider with a readable label. With log, value, low and high are the values themselves,
-    and step counts powers of ten."""
-    look = {"style": {"description_width": "150px"}, "layout": {"width": "480px"}}
-    if not log:
-        return widgets.FloatSlider(value, min=low, max=high, step=step, description=label, **look)
-    exponents = {"min": log10(low), "max": log10(high), "step": step}
-    format_ = {"description": label, "readout_format": ".1e"}
-    return widgets.FloatLogSlider(value=value, base=10, **exponents, **format_, **look)
+def slider(label, value, limits, step):
+    """A slider with a readable label. limits: the lowest and the highest value."""
+    low, high = limits
+    return widgets.FloatSlider(value, min=low, max=high, step=step, description=label, **LOOK)
+
+
+def log_slider(label, value, limits, step):
+    """The same for a value that runs over powers of ten; step counts powers of ten."""
+    low, high = map(log10, limits)
+    return widgets.FloatLogSlider(
+        value, min=low, max=high, step=step, description=label, readout_format=".1e", **LOOK
+    )
 
 
 class Explorer:
@@ -80,7 +84,7 @@ class Explorer:
         # Three outputs, each with a form for pages where no widget lives: picture, words, and
         # which controls there are. `make refresh` stores these forms only.
         size = {"image/jpeg": self._size()}
-        _display(self.picture, {"image/jpeg": self.picture.value}, self.figure.alt, size)
+        _display(self.picture, {"image/jpeg": bytes(self.picture.value)}, self.figure.alt, size)
         _display(self.words, {"text/markdown": self._said}, self._said)
         names = ", ".join(control.description for control in self.controls.values())
         invitation = f"▶ Run this cell to move: {names}. Buttons: {', '.join(self.presets)}."
@@ -102,7 +106,8 @@ class Explorer:
         self.canvas.restore_region(self.background)
         for artist in self.moving:
             self.figure.draw_artist(artist)
-        picture = Image.frombuffer("RGBA", self.canvas.get_width_height(), self.canvas.buffer_rgba())
+        size = self.canvas.get_width_height()
+        picture = Image.frombuffer("RGBA", size, self.canvas.buffer_rgba())
         buffer = io.BytesIO()
         picture.convert("RGB").save(buffer, "jpeg", quality=92, subsampling=0)
         self.picture.value = buffer.getvalue()
@@ -142,4 +147,3 @@ def _display(widget, picture_of_it, plain, metadata=None):
     bundle = {"text/plain": plain, **picture_of_it}
     live = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
     display({VIEW: live, **bundle}, raw=True, metadata=metadata or {})
-

@@ -2,7 +2,7 @@
 
 import torch
 
-from .explore import explore, slider
+from .explore import explore, log_slider, slider
 from .layers import layer_norm, rms_norm
 from .measure import expected_norm, plane_points, rms
 from .plots import BLACK, BLUE, GREY, VERMILION, DescribedFigure, house_style
@@ -25,7 +25,9 @@ def token_explorer():
     for sign in (-1, 1):
         after.axhline(sign, color=GREY, ls="--")
     before.set(title="x", xlabel="feature", ylim=(-10.5, 10.5), xticks=features)
+    before.set_yticks((-10, -5, 0, 5, 10))
     after.set(title="RMSNorm(x)", xlabel="feature", ylim=(-2.2, 2.2), xticks=features)
+    after.set_yticks((-2, -1, 0, 1, 2))
 
     def update(**numbers):
         x = torch.tensor(list(numbers.values()))  # (4,)
@@ -51,10 +53,10 @@ def token_explorer():
         figure,
         update,
         {name: dict(zip(("x1", "x2", "x3", "x4"), x, strict=True)) for name, x in presets.items()},
-        x1=slider("feature 1", 1.0, -10, 10, 0.1),
-        x2=slider("feature 2", -1.0, -10, 10, 0.1),
-        x3=slider("feature 3", 3.0, -10, 10, 0.1),
-        x4=slider("feature 4", 5.0, -10, 10, 0.1),
+        x1=slider("feature 1", 1.0, (-10, 10), 0.1),
+        x2=slider("feature 2", -1.0, (-10, 10), 0.1),
+        x3=slider("feature 3", 3.0, (-10, 10), 0.1),
+        x4=slider("feature 4", 5.0, (-10, 10), 0.1),
     )
 
 
@@ -79,7 +81,7 @@ def shift_scale_explorer():
     bars_layer = _bars(
         after, features + 0.2, VERMILION, fill=False, width=0.38, label="LayerNorm(x)"
     )
-    before.set(title="x, and its mean", xlabel="feature", ylim=(-22, 22), xticks=features)
+    before.set(title="x, and its mean", xlabel="feature", ylim=(-10.5, 10.5), xticks=features)
     after.set(title="two outputs", xlabel="feature", ylim=(-3, 4.2), xticks=features)
     after.legend(loc="upper center", ncols=2, frameon=False)
 
@@ -91,9 +93,9 @@ def shift_scale_explorer():
         _set_heights(bars_layer, z)
         mean.set_ydata([x.mean().item()] * 2)
         return (
-            f"x has mean {_signed(x.mean())} and root mean square {rms(x):.2f}. "
-            f"RMSNorm's output: mean {_signed(y.mean())}, root mean square {rms(y):.2f}. "
-            f"LayerNorm's: mean {_signed(z.mean())}, root mean square {rms(z):.2f}."
+            f"Mean and root mean square: x {_signed(x.mean())} and {rms(x):.2f}; "
+            f"RMSNorm(x) {_signed(y.mean())} and {rms(y):.2f}; "
+            f"LayerNorm(x) {_signed(z.mean())} and {rms(z):.2f}."
         )
 
     return explore(
@@ -102,11 +104,11 @@ def shift_scale_explorer():
         {
             "No shift: they agree": {"shift": 0.0, "scale": 1.0},
             "A shifted vector": {"shift": 3.0, "scale": 1.0},
-            "The same, 4 times larger": {"shift": 3.0, "scale": 4.0},
+            "The same, twice as large": {"shift": 3.0, "scale": 2.0},
             "Shifted the other way": {"shift": -3.0, "scale": 1.0},
         },
-        shift=slider("shift", 1.0, -3, 3, 0.1),
-        scale=slider("scale", 1.0, 0.1, 4, 0.1),
+        shift=slider("shift", 1.0, (-3, 3), 0.1),
+        scale=slider("scale", 1.0, (0.1, 2), 0.1),
     )
 
 
@@ -161,10 +163,10 @@ def plane_explorer():
         dots.set_data(rms(x), y.norm(dim=-1))
         edge.set_xdata([eps**0.5] * 2)
         shortest, longest = y.norm(dim=-1).min(), y.norm(dim=-1).max()
-        ends = f"{shortest:.3f}" if longest - shortest < 0.001 else f"{shortest:.3f} to {longest:.3f}"
+        ends = f"{shortest:.3f} to {longest:.3f}"
         return (
-            f"eps is {_digits(eps)}; the inputs have a root mean square of {_digits(rms(x).min())} and "
-            f"{_digits(rms(x).max())}. RMSNorm's outputs have length {ends}; √2 is 1.414."
+            f"eps is {_digits(eps)}; the inputs have a root mean square of {_digits(rms(x).min())} "
+            f"and {_digits(rms(x).max())}. RMSNorm's outputs have length {ends}; √2 is 1.414."
         )
 
     return explore(
@@ -176,8 +178,8 @@ def plane_explorer():
             "A huge eps": {"eps": 10.0, "scale": 1.0},
             "Almost no eps": {"eps": 1e-8, "scale": 1.0},
         },
-        eps=slider("eps", 10**-0.5, 1e-8, 10, 0.25, log=True),
-        scale=slider("scale of x", 1.0, 1e-3, 1, 0.1, log=True),
+        eps=log_slider("eps", 10**-0.5, (1e-8, 10), 0.25),
+        scale=log_slider("scale of x", 1.0, (1e-3, 1), 0.1),
     )
 
 

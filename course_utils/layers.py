@@ -32,7 +32,8 @@ def layer_norm(x, weight=None, bias=None, eps=1e-5):
         y = RMSNorm(x − mean(x)) · weight + bias
 
     x: (..., D), floating point. weight, bias: (D,), or None for ones and zeros.
-    eps: a finite number, zero or more, in units of x². Returns a new tensor, (..., D), of x's dtype.
+    eps: a finite number, zero or more, in units of x².
+    Returns a new tensor, (..., D), of x's dtype.
     Raises TypeError or ValueError, naming the argument, when one of these does not hold.
     Source: Ba, Kiros & Hinton 2016, arXiv 1607.06450.
     """

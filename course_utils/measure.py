@@ -42,3 +42,19 @@ def plane_points():
     angle = torch.arange(16) * (2 * torch.pi / 16) + 0.1
     radius = torch.tensor([2.6, 0.9]).repeat(8)
     return torch.stack([radius * angle.cos(), radius * angle.sin()], dim=-1)
+
+
+def outcome(make, right, within=1e-5):
+    """What comes of calling make() where the tensor `right` is wanted, in words.
+
+    Returns "error" (a RuntimeError: sizes or dtypes that do not fit), "other shape",
+    "other numbers" or "same numbers" (to `within`, relative to the largest of right).
+    """
+    try:
+        made = make()
+    except RuntimeError:
+        return "error"
+    if made.shape != right.shape:
+        return "other shape"
+    gap = (made.double() - right.double()).abs().max() / right.double().abs().max()
+    return "same numbers" if gap <= within else "other numbers"

@@ -16,11 +16,10 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 # The same cell in every notebook. Taking the helper from the checkout serves an editor whose
 # kernel is not the course's own environment.
 SETUP = """\
-try:
-    import course_utils
-except ModuleNotFoundError:  # not installed: take it from the folder above this notebook
-    import sys
+import importlib.util
+import sys
 
+if importlib.util.find_spec("course_utils") is None:  # not installed: take it from this checkout
     sys.path.insert(0, "..")"""
 
 METADATA = {
@@ -31,7 +30,7 @@ CELL_METADATA = {"tags", "slideshow", "jupyter"}
 
 
 def refresh(path):
-    """Execute one notebook in its own folder and write it back; a failing cell leaves it as it is."""
+    """Execute one notebook in its own folder and store it; if a cell fails, leave it as it is."""
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         if "setup" in cell.metadata.get("tags", []):
