@@ -41,7 +41,7 @@ def near(measured, expected, within=1e-5):
     within: the largest gap allowed, relative to the largest |expected|; absolute if that is zero.
     NaN agrees with nothing. Raises ValueError for shapes that differ or hold nothing.
     """
-    if within < 0:
+    if not within >= 0:
         raise ValueError(f"within must be zero or more, got {within}")
     a, b = _numbers(measured, "measured"), _numbers(expected, "expected")
     if b.ndim > 0 and a.shape != b.shape:
@@ -79,14 +79,15 @@ def below(measured, bound):
 
 def same(measured, expected):
     """Evidence that two things are equal: tensors bit for bit (shape and dtype too), or by `==`."""
-    if isinstance(measured, torch.Tensor) and isinstance(expected, torch.Tensor):
+    tensors = [isinstance(value, torch.Tensor) for value in (measured, expected)]
+    if any(tensors) and not all(tensors):
+        raise TypeError("same compares two tensors or two plain values, not one of each")
+    if all(tensors):
         equal = measured.dtype == expected.dtype and torch.equal(measured, expected)
         return Evidence(equal, "bit for bit" if equal else "not equal bit for bit")
     if isinstance(measured, torch.Size):
         measured = tuple(measured)
-    equal = measured == expected
-    if not isinstance(equal, bool):
-        raise TypeError(f"same compares two tensors or two plain values, got {type(equal)}")
+    equal = bool(measured == expected)
     return Evidence(equal, f"{measured}" if equal else f"{measured}, expected {expected}")
 
 

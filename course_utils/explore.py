@@ -53,6 +53,8 @@ class Explorer:
             raise ValueError("an explorer needs at least one control")
         self.figure, self.update, self.controls = figure, update, controls
         self.default = {name: control.value for name, control in controls.items()}
+        if "Reset" in presets:
+            raise ValueError("Reset is added by explore; give this preset another name")
         self.presets = {**presets, "Reset": self.default}
         for name, values in self.presets.items():
             self._check_names(values, f"preset {name!r}")

@@ -1,10 +1,10 @@
 """The layers in their final form, in reading order: each uses only what stands above it."""
 
-import math
-from numbers import Real
-
+import numpy as np
 import torch
 from torch import nn
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def rms_norm(x, weight=None, eps=1e-6):
@@ -73,8 +73,7 @@ def _upcast(x):
 def _check_norm_arguments(x, eps, **parameters):
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"x must be a torch tensor, got {type(x).__name__}")
-    if not x.is_floating_point():
-        raise TypeError(f"x must be a floating-point tensor, got {x.dtype}: write x.float()")
+    _check_dtype("x", x)
     if x.ndim == 0 or x.shape[-1] == 0:
         raise ValueError(f"x must have at least one feature in its last dimension, got {_shape(x)}")
     _check_eps(eps)
@@ -83,8 +82,7 @@ def _check_norm_arguments(x, eps, **parameters):
             continue
         if not isinstance(p, torch.Tensor):
             raise TypeError(f"{name} must be a torch tensor or None, got {type(p).__name__}")
-        if not p.is_floating_point():
-            raise TypeError(f"{name} must be a floating-point tensor, got {p.dtype}")
+        _check_dtype(name, p)
         if p.shape != x.shape[-1:]:
             raise ValueError(
                 f"{name} must have shape ({x.shape[-1]},), "
@@ -92,10 +90,15 @@ def _check_norm_arguments(x, eps, **parameters):
             )
 
 
+def _check_dtype(name, tensor):
+    if tensor.dtype not in FLOATS:
+        raise TypeError(f"{name} must be float16, bfloat16, float32 or float64, got {tensor.dtype}")
+
+
 def _check_eps(eps):
-    if isinstance(eps, bool) or not isinstance(eps, Real):
+    if isinstance(eps, bool) or not isinstance(eps, int | float | np.integer | np.floating):
         raise TypeError(f"eps must be a number, got {type(eps).__name__}")
-    if not (math.isfinite(eps) and eps >= 0):
+    if not 0 <= eps <= torch.finfo(torch.float32).max:  # so that NaN fails
         raise ValueError(f"eps must be finite and zero or more, got {eps}")
 
 

@@ -49,6 +49,8 @@ def show(figure, alt=None):
     """
     from IPython.display import display
 
+    if not isinstance(figure, Figure):
+        raise TypeError(f"figure must be a matplotlib Figure, got {type(figure).__name__}")
     alt = alt or getattr(figure, "alt", None)
     if not alt:
         raise ValueError('say what to see in the figure: show(figure, alt="…")')

@@ -388,17 +388,17 @@ def refusal(call, *arguments, **named):
         (
             torch.ones(2, 4, dtype=torch.int64),
             TypeError,
-            "x must be a floating-point tensor, got torch.int64: write x.float()",
+            "x must be float16, bfloat16, float32 or float64, got torch.int64",
         ),
         (
             torch.ones(2, 4, dtype=torch.bool),
             TypeError,
-            "x must be a floating-point tensor, got torch.bool: write x.float()",
+            "x must be float16, bfloat16, float32 or float64, got torch.bool",
         ),
         (
             torch.ones(2, 4, dtype=torch.complex64),
             TypeError,
-            "x must be a floating-point tensor, got torch.complex64",
+            "x must be float16, bfloat16, float32 or float64, got torch.complex64",
         ),
         (
             torch.tensor(1.0),
@@ -477,12 +477,12 @@ ONE_PER_FEATURE = "must have shape (4,), one number per feature of x (2, 4), got
         (
             torch.ones(4, dtype=torch.int64),
             TypeError,
-            "must be a floating-point tensor, got torch.int64",
+            "must be float16, bfloat16, float32 or float64, got torch.int64",
         ),
         (
             torch.ones(4, dtype=torch.bool),
             TypeError,
-            "must be a floating-point tensor, got torch.bool",
+            "must be float16, bfloat16, float32 or float64, got torch.bool",
         ),
     ],
     ids=["5", "1", "2x4", "4x1", "no dimension", "list", "numpy", "float", "int64", "bool"],

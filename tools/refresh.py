@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError  # noqa: F401  what refresh raises
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 VIEW = "application/vnd.jupyter.widget-view+json"

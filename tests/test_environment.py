@@ -1,0 +1,89 @@
+"""The environment check: what is in range, and what to do about the rest."""
+
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+from course import ROOT
+
+from course_utils import environment
+
+
+@pytest.fixture
+def versions(monkeypatch):
+    """Pretend that other versions are installed; None for missing."""
+    pretended = {}
+    real = environment._version
+    monkeypatch.setattr(environment, "_version", lambda name: pretended.get(name, real(name)))
+    return pretended
+
+
+def test_here_everything_is_in_range(capsys):
+    assert environment.check_environment()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("✔ OK: python, torch, numpy, matplotlib, ipywidgets")
+
+
+def test_an_old_package_is_named_with_what_to_do(versions, capsys):
+    versions["numpy"] = "1.26.4"
+    assert not environment.check_environment()
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == (
+        "✘ numpy  [1.26.4 found, >=2.0 needed: pip install 'numpy>=2.0', then restart the kernel]"
+    )
+    assert "numpy" not in last
+
+
+def test_a_missing_package_is_named_with_what_to_do(monkeypatch):
+    monkeypatch.setattr(environment, "_version", lambda name: None)
+    advice = {name: advice for name, *_, advice in environment.examine()}
+    assert advice["torch"] == "missing: pip install 'torch>=2.8'"
+    assert advice["python"] == ""
+
+
+def test_an_old_python_is_told_so(monkeypatch):
+    monkeypatch.setattr(environment.platform, "python_version", lambda: "3.10.13")
+    (advice,) = (advice for name, *_, advice in environment.examine() if name == "python")
+    assert advice == "3.10.13 found, >=3.11 needed: start Jupyter with a newer Python"
+
+
+@pytest.mark.parametrize("version", ["2.13.0+cpu", "2.11.0+cu128", "2.14.0a0", "2.8.0"])
+def test_builds_and_pre_releases_of_torch_are_in_range(versions, version):
+    versions["torch"] = version
+    assert all(not advice for *_, advice in environment.examine())
+
+
+def test_an_uninstalled_checkout_knows_the_same_ranges(monkeypatch):
+    installed = environment.examine()
+
+    def not_installed(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(environment.importlib.metadata, "metadata", not_installed)
+    assert environment.examine() == installed
+
+
+def test_the_command_prints_versions_and_succeeds():
+    command = [sys.executable, "-m", "course_utils"]
+    lines = subprocess.check_output(command, text=True, cwd=ROOT, encoding="utf-8").splitlines()
+    assert all(line.startswith("✔ ") and line.endswith(" OK") for line in lines)
+    assert any(line.split()[1] == "torch" for line in lines)
+
+
+def test_the_command_fails_when_something_is_wrong():
+    code = (
+        "import runpy; from course_utils import environment;"
+        "environment._version = lambda name: None;"
+        "runpy.run_module('course_utils', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        encoding="utf-8",
+    )
+    assert done.returncode == 1
+    assert "✘ torch" in done.stdout and "missing: pip install" in done.stdout

@@ -1,0 +1,172 @@
+"""explore: drawing, moving, presets, Reset, and what is said when something is wrong."""
+
+import io
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from PIL import Image
+
+from course_utils import explore as explore_module
+from course_utils.explore import explore, log_slider, slider
+from course_utils.plots import DescribedFigure
+
+
+def make(update=None, presets=None, animated=True, **controls):
+    figure = DescribedFigure(figsize=(2, 1), alt="A dot on a line, for the tests.")
+    ax = figure.subplots()
+    ax.set(xlim=(0, 10), ylim=(-1, 1))
+    (dot,) = ax.plot([0], [0], "o", animated=animated)
+
+    def move(place):
+        dot.set_xdata([place])
+        return f"The dot is at {place:g} < 11."
+
+    controls = controls or {"place": slider("place", 1.0, (0, 10), 0.5)}
+    return explore(figure, update or move, presets, **controls)
+
+
+def pixels(explorer):
+    return Image.open(io.BytesIO(bytes(explorer.picture.value)))
+
+
+def test_the_picture_is_a_jpeg_at_twice_the_shown_size():
+    explorer = make()
+    assert pixels(explorer).format == "JPEG"
+    assert pixels(explorer).size == (400, 200)
+    assert (explorer.picture.width, explorer.picture.height) == ("200", "100")
+
+
+def test_moving_a_control_changes_picture_and_words():
+    explorer = make()
+    before = bytes(explorer.picture.value), explorer.words.value
+    explorer.controls["place"].value = 9
+    assert bytes(explorer.picture.value) != before[0]
+    assert explorer.words.value != before[1]
+    assert "The dot is at 9 &lt; 11." in explorer.words.value  # words are words, never markup
+
+
+def test_moving_back_brings_the_same_picture_back():
+    explorer = make()
+    before = bytes(explorer.picture.value)
+    for place in (3, 9, 1):
+        explorer.controls["place"].value = place
+    assert bytes(explorer.picture.value) == before
+
+
+def test_presets_and_reset_are_buttons():
+    explorer = make(presets={"Far right": {"place": 10.0}})
+    before = bytes(explorer.picture.value)
+    assert list(explorer.buttons) == ["Far right", "Reset"]
+    explorer.buttons["Far right"].click()
+    assert explorer.controls["place"].value == 10
+    assert bytes(explorer.picture.value) != before
+    explorer.buttons["Reset"].click()
+    assert explorer.controls["place"].value == 1
+    assert bytes(explorer.picture.value) == before
+
+
+def test_a_preset_of_several_values_draws_once():
+    calls = []
+
+    def update(a, b):
+        calls.append((a, b))
+        return "said"
+
+    controls = {name: slider(name, 0.0, (0, 1), 0.1) for name in "ab"}
+    explorer = make(update, {"Both": {"a": 1.0, "b": 1.0}}, **controls)
+    calls.clear()
+    explorer.buttons["Both"].click()
+    assert calls == [(1, 1)]
+    calls.clear()
+    explorer.reset()
+    assert calls == [(0, 0)]
+
+
+def test_an_error_while_moving_is_shown_in_place_of_the_words_and_passes():
+    def update(place):
+        if place > 5:
+            raise ZeroDivisionError("<place> is too far")
+        return "fine"
+
+    explorer = make(update)
+    before = bytes(explorer.picture.value)
+    explorer.controls["place"].value = 6
+    said = "This explorer failed. ZeroDivisionError: &lt;place&gt; is too far"
+    assert said in explorer.words.value
+    assert bytes(explorer.picture.value) == before
+    explorer.controls["place"].value = 2
+    assert "fine" in explorer.words.value
+
+
+def test_an_error_in_the_default_state_is_raised():
+    def update(place):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        make(update)
+
+
+@pytest.mark.parametrize("said", [None, "", 3])
+def test_update_must_say_something(said):
+    with pytest.raises(TypeError, match="update must return words"):
+        make(lambda place: said)
+
+
+def test_a_preset_for_an_unknown_control_is_refused():
+    with pytest.raises(
+        ValueError, match=r"preset 'Far' names \['plaice'\], the controls are \['pl"
+    ):
+        make(presets={"Far": {"plaice": 10.0}})
+
+
+def test_setting_an_unknown_control_is_refused():
+    with pytest.raises(ValueError, match=r"set names \['plaice'\]"):
+        make().set(plaice=3)
+
+
+def test_after_a_refused_value_the_controls_still_work():
+    explorer = make()
+    with pytest.raises(Exception, match="trait"):
+        explorer.set(place="far")
+    explorer.controls["place"].value = 3
+    assert "The dot is at 3" in explorer.words.value
+
+
+def test_a_preset_called_reset_is_refused():
+    with pytest.raises(ValueError, match="Reset is added by explore"):
+        make(presets={"Reset": {"place": 10.0}})
+
+
+def test_an_explorer_needs_a_control_and_something_that_moves():
+    figure = DescribedFigure(alt="Nothing.")
+    with pytest.raises(ValueError, match="at least one control"):
+        explore(figure, lambda: "said")
+    with pytest.raises(ValueError, match="animated=True"):
+        make(animated=False)
+
+
+def test_each_output_has_a_form_for_pages_without_widgets(monkeypatch):
+    shown = []
+    monkeypatch.setattr(explore_module, "display", lambda data, **_: shown.append(data))
+    explorer = make(presets={"Far right": {"place": 10.0}})
+    explorer._ipython_display_()
+    picture, words, controls = shown
+    assert all(explore_module.VIEW in data for data in shown)
+    assert picture["image/jpeg"] == bytes(explorer.picture.value)
+    assert picture["text/plain"] == "A dot on a line, for the tests."
+    assert words["text/markdown"] == words["text/plain"] == "The dot is at 1 < 11."
+    assert controls["text/plain"] == "▶ Run this cell to move: place. Buttons: Far right, Reset."
+
+
+def test_displaying_works_in_a_real_shell():
+    shell = InteractiveShell.instance()
+    try:
+        explorer = make()
+        shell.display_formatter.ipython_display_formatter(explorer)
+    finally:
+        InteractiveShell.clear_instance()
+
+
+def test_a_log_slider_is_given_its_limits_as_values():
+    control = log_slider("eps", 1e-5, (1e-8, 10), 0.25)
+    assert (control.min, control.max, control.value) == (-8, 1, 1e-5)

@@ -1,0 +1,61 @@
+"""The layers of the house: who may import whom, and what an import costs."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+from course import ROOT
+
+# Each file, and the files of the package that it may import.
+MAY_IMPORT = {
+    "layers": set(),
+    "predictions": set(),
+    "notes": set(),
+    "measure": {"layers"},
+    "claims": {"notes", "predictions"},
+    "environment": {"notes"},
+    "plots": {"layers", "measure", "notes"},
+    "explore": set(),
+    "explorers": {"layers", "measure", "plots", "explore"},
+    "__main__": {"environment"},
+    "__init__": {"claims", "layers"},
+}
+FILES = sorted((ROOT / "course_utils").glob("*.py"))
+
+
+def _imports(path, level):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.level == level]
+    return {n.module for n in nodes}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_each_file_knows_only_those_below_it(path):
+    assert _imports(path, level=1) <= MAY_IMPORT[path.stem]
+
+
+def test_only_explore_and_explorers_know_widgets():
+    users = {path.stem for path in FILES if "ipywidgets" in path.read_text(encoding="utf-8")}
+    assert users <= {"explore"}
+
+
+def test_importing_the_package_draws_nothing():
+    slow = "{'matplotlib', 'ipywidgets', 'IPython', 'PIL'}"
+    code = f"import course_utils, sys; print(*(set(sys.modules) & {slow}))"
+    command = [sys.executable, "-c", code]
+    assert subprocess.check_output(command, text=True, cwd=ROOT).strip() == ""
+
+
+def test_every_public_name_says_what_it_means():
+    for path in FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert ast.get_docstring(tree), path.name
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                assert ast.get_docstring(node), f"{path.stem}.{node.name}"
+
+
+def test_the_helper_stays_small():
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES)
+    assert lines <= 1500

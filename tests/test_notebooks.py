@@ -1,0 +1,281 @@
+"""What nbval does not see: stripped or stale notebooks, loose numbers, missing words, pace."""
+
+import ast
+import itertools
+import re
+
+import pytest
+import refresh
+from course import NOTEBOOKS, ROOT, code_cells, markdown_cells, read, run, texts
+
+from course_utils import predict, predictions
+
+# Numbers in prose that come from elsewhere: notebook -> number -> where it is from.
+CITED = {
+    "01_rmsnorm_vs_layernorm.ipynb": {"2019": "the year of Zhang & Sennrich's paper"},
+}
+AMERICAN = r"\b(\w{4,}iz(e|es|ed|ing|ation)|center\w*|behavior\w*|colors?|gray)\b"
+LIBRARY = {"rms_norm", "layer_norm", "RMSNorm", "norm", "first_rms_norm"}
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem[:2])
+
+
+def test_the_series_is_numbered_without_a_gap():
+    assert [path.name[:3] for path in NOTEBOOKS] == [f"{i:02}_" for i in range(len(NOTEBOOKS))]
+
+
+# --- executed, and stored whole
+
+
+@each_notebook
+def test_each_cell_was_run_once_in_order(path):
+    counts = [cell.execution_count for cell in code_cells(path)]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+@each_notebook
+def test_nothing_was_stripped(path):
+    for cell in code_cells(path):
+        speaks = re.search(
+            r"^\s*(claim|print|show|predict|recap|\w+_explorer)\(", cell.source, re.M
+        )
+        assert not speaks or cell.outputs, cell.source
+
+
+@each_notebook
+def test_no_error_and_nothing_on_stderr_is_stored(path):
+    for cell in code_cells(path):
+        for output in cell.outputs:
+            assert output.output_type != "error" and output.get("name") != "stderr", cell.source
+
+
+@each_notebook
+def test_metadata_is_minimal_and_no_widget_is_stored(path):
+    notebook = read(path)
+    assert notebook.metadata == refresh.METADATA
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    for cell in notebook.cells:
+        assert set(cell.metadata) <= refresh.CELL_METADATA
+        assert not any(tag.startswith("nbval") for tag in cell.metadata.get("tags", []))
+        assert refresh.VIEW not in str(cell.get("outputs"))
+
+
+@each_notebook
+def test_the_setup_cell_is_everywhere_the_same(path):
+    first = code_cells(path)[0]
+    assert first.metadata.tags == ["setup"]
+    assert first.source == refresh.SETUP
+    assert first.outputs == []
+
+
+# --- how it reads
+
+
+@each_notebook
+def test_one_title_with_the_notebooks_number_and_no_skipped_level(path):
+    lines = "\n".join(cell.source for cell in markdown_cells(path)).splitlines()
+    headings = [line for line in lines if re.match(r"#+ ", line)]
+    assert headings[0].startswith(f"# {path.name[:2]} · ")
+    levels = [heading.index(" ") for heading in headings]
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+
+
+@each_notebook
+def test_the_pace_is_kept(path):
+    cells, words = read(path).cells, sum(len(c.source.split()) for c in markdown_cells(path))
+    assert len(cells) <= 40 and words <= 1000
+    for cell in code_cells(path):
+        assert len(cell.source.splitlines()) <= 15, cell.source
+
+
+@each_notebook
+def test_something_is_seen_within_the_first_words(path):
+    words = 0
+    for cell in read(path).cells:
+        if cell.cell_type == "markdown":
+            words += len(cell.source.split())
+        elif cell.outputs:
+            break
+    assert words <= 170, "title, aims and first question come to that; the first output is later"
+
+
+@each_notebook
+def test_each_picture_says_what_to_see(path):
+    for cell in code_cells(path):
+        for output in cell.outputs:
+            data = output.get("data", {})
+            if any(kind.startswith("image/") for kind in data):
+                words = data["text/plain"]
+                assert len(words) >= 80 and words.endswith("."), words
+                assert "Figure size" not in words
+
+
+@each_notebook
+def test_spelling_is_british(path):
+    for cell in markdown_cells(path):
+        prose = re.sub(r"`[^`]*`", "", cell.source)
+        assert not re.search(AMERICAN, prose), re.search(AMERICAN, prose).group()
+
+
+@each_notebook
+def test_each_link_within_the_course_leads_somewhere(path):
+    for cell in markdown_cells(path):
+        for target in re.findall(r"\]\(([^)]+)\)", cell.source):
+            assert target.startswith("https://") or (path.parent / target).is_file(), target
+
+
+@each_notebook
+def test_the_next_notebook_is_linked(path):
+    last = read(path).cells[-1].source
+    following = NOTEBOOKS[(NOTEBOOKS.index(path) + 1) % len(NOTEBOOKS)]
+    assert f"]({following.name})" in last
+
+
+# --- no number goes unrun
+
+
+def numbers(text):
+    """The numbers of three or more digits in a text, without thousands separators."""
+    found = re.findall(r"\d[\d,]*(?:\.\d+)?", text)
+    return {n.rstrip(",").replace(",", "") for n in found if sum(c.isdigit() for c in n) >= 3}
+
+
+def loose_numbers(prose, evidence, cited=()):
+    prose = re.sub(r"https?://\S+", "", prose)
+    return numbers(prose) - numbers(evidence) - set(cited)
+
+
+@each_notebook
+def test_each_number_in_prose_is_in_an_output_in_code_or_cited(path):
+    cells = code_cells(path)
+    evidence = "\n".join([*(c.source for c in cells), *(t for c in cells for t in texts(c))])
+    cited = CITED.get(path.name, {})
+    prose = "\n".join(cell.source for cell in markdown_cells(path))
+    assert loose_numbers(prose, evidence, cited) == set()
+    assert set(cited) <= numbers(prose), "cited, but not in the prose"
+
+
+def test_a_loose_number_would_be_found():
+    assert loose_numbers("It takes 11,008 of 4096, not 10922.", "4096 and 10922") == {"11008"}
+    assert loose_numbers("See https://arxiv.org/abs/1910.07467: 0.0001", "") == {"0.0001"}
+    assert loose_numbers("about 99 of 1e-5 in float32", "") == set()
+
+
+# --- claims and predictions
+
+
+def calls(source, name):
+    tree = ast.parse(source)
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    return [n for n in nodes if isinstance(n.func, ast.Name) and n.func.id == name]
+
+
+@each_notebook
+def test_no_claim_expects_what_the_library_itself_says(path):
+    for cell in code_cells(path):
+        for near in calls(cell.source, "near"):
+            called = {getattr(n, "id", None) for n in ast.walk(near.args[1])}
+            assert not called & LIBRARY, ast.unparse(near)
+
+
+@each_notebook
+def test_each_claim_is_a_sentence_on_one_line(path):
+    for cell in code_cells(path):
+        for claim in calls(cell.source, "claim"):
+            assert claim.lineno == claim.end_lineno, ast.unparse(claim)
+            assert isinstance(claim.args[0], ast.Constant), ast.unparse(claim)
+
+
+@pytest.fixture(scope="module")
+def truths():
+    """Each prediction's name and answer, by running the notebooks."""
+    with pytest.MonkeyPatch.context() as patch:
+        return {path.name: run(path, patch).truths for path in NOTEBOOKS}
+
+
+def test_each_prediction_has_its_reasons_and_each_reason_its_prediction(truths):
+    asked = [name for by_name in truths.values() for name in by_name]
+    assert sorted(asked) == sorted(predictions.REASONS)
+
+
+def test_each_guess_meets_its_own_reason_and_the_truth_meets_none(truths, capsys):
+    for by_name in truths.values():
+        for name, truth in by_name.items():
+            for wrong, reason in predictions.REASONS[name].items():
+                predict(wrong, truth, name)
+                assert capsys.readouterr().out.strip() == f"✘ Not {wrong}  [{reason}]"
+                assert reason[0].islower() or not reason[0].isalpha(), reason
+                assert reason.endswith("."), reason
+            predict(truth, truth, name)
+            assert capsys.readouterr().out.startswith("✔ Yes: ")
+
+
+@each_notebook
+def test_no_stored_output_gives_an_answer_away(path, truths):
+    """A prediction is unanswered; its answer's cell is folded, and its first line is neutral."""
+    cells = code_cells(path)
+    for asking, answering in itertools.pairwise(cells):
+        for call in calls(asking.source, "predict"):
+            truth = truths[path.name][call.args[2].value]
+            assert [t.startswith("○ Your guess first") for t in texts(asking)] == [True]
+            assert answering.metadata.get("jupyter") == {"outputs_hidden": True}
+            first = texts(answering)[0].splitlines()[0]
+            assert not says(first, truth), first
+
+
+def says(line, truth):
+    if isinstance(truth, str):
+        return truth in line
+    found = re.findall(r"-?\d+(?:\.\d+)?", line)
+    return any(abs(float(n) - float(truth)) <= 0.02 * abs(truth) for n in found)
+
+
+def test_a_first_line_that_gives_the_answer_away_would_be_found():
+    assert says("the length is 2.00", 2) and says("other numbers", "other numbers")
+    assert not says("the length", 2) and not says("of 3 numbers", 2)
+
+
+# --- refresh
+
+
+def test_refreshing_leaves_a_notebook_with_a_failing_cell_alone(tmp_path):
+    notebook = read(NOTEBOOKS[0])
+    notebook.cells = [notebook.cells[1]]
+    notebook.cells[0].source = "1 / 0"
+    notebook.cells[0].metadata.tags = []
+    path = tmp_path / "failing.ipynb"
+    refresh.nbformat.write(notebook, path)
+    before = path.read_bytes()
+    with pytest.raises(refresh.CellExecutionError, match="ZeroDivisionError"):
+        refresh.refresh(path)
+    assert path.read_bytes() == before
+
+
+def test_cleaning_drops_what_belongs_to_a_machine():
+    notebook = read(NOTEBOOKS[0])
+    explorer = next(c for c in notebook.cells if "token_explorer()" in c.source)
+    explorer.outputs[0].data[refresh.VIEW] = {"model_id": "0"}
+    explorer.metadata.update(collapsed=True, tags=["kept"])
+    notebook.metadata["widgets"] = {}
+    refresh.clean(notebook)
+    assert refresh.VIEW not in explorer.outputs[0].data and "image/jpeg" in explorer.outputs[0].data
+    assert explorer.metadata == {"tags": ["kept"]}
+    assert notebook.metadata == refresh.METADATA
+
+
+def test_a_definition_that_the_library_has_too_agrees_with_it():
+    """Notebook 01 arrives at rms_norm in a function of its own; it must be the same function."""
+    torch = pytest.importorskip("torch")
+    source = next(
+        cell.source
+        for cell in code_cells(ROOT / "notebooks" / "01_rmsnorm_vs_layernorm.ipynb")
+        if "def first_rms_norm" in cell.source
+    )
+    definition = next(n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef))
+    namespace = {"torch": torch}
+    exec(ast.unparse(definition), namespace)
+    x = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0)) * 0.01 + 0.01
+    from course_utils import rms_norm
+
+    torch.testing.assert_close(namespace["first_rms_norm"](x, 1e-3), rms_norm(x, eps=1e-3))

@@ -1,0 +1,130 @@
+"""Figures: what is drawn, how it is shown, and that matplotlib's settings stay as they were."""
+
+import io
+import itertools
+import struct
+
+import matplotlib
+import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from matplotlib.figure import Figure
+
+from course_utils import plots
+
+
+def luminance(colour):
+    """Relative luminance as WCAG 2 defines it."""
+    parts = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4
+             for v in matplotlib.colors.to_rgb(colour)]  # fmt: skip
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+def contrast(a, b):
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_contrast_formula_knows_black_on_white():
+    assert contrast("black", "white") == pytest.approx(21)
+
+
+@pytest.mark.parametrize("colour", [plots.BLACK, plots.GREY, plots.BLUE])
+def test_what_carries_text_can_be_read_on_the_white_card(colour):
+    assert contrast(colour, "white") >= 4.5
+
+
+@pytest.mark.parametrize("colour", [plots.VERMILION, plots.GREEN])
+def test_what_carries_meaning_stands_out_from_the_white_card(colour):
+    assert contrast(colour, "white") >= 3
+
+
+@pytest.mark.parametrize("draw", [plots.llama_block_figure, plots.sphere_figure])
+def test_a_figure_says_what_to_see_on_a_white_card_in_readable_type(draw):
+    figure = draw()
+    assert len(figure.alt) >= 80
+    assert figure.get_facecolor() == (1, 1, 1, 1)
+    texts = [t for t in figure.findobj(matplotlib.text.Text) if t.get_text() and t.get_visible()]
+    assert texts and min(t.get_fontsize() for t in texts) >= 9
+
+
+def test_drawing_leaves_matplotlibs_settings_alone():
+    before = dict(matplotlib.rcParams)
+    plots.llama_block_figure()
+    plots.sphere_figure(points=10)
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_the_block_names_its_parts_in_order():
+    (ax,) = plots.llama_block_figure().axes
+    parts = [
+        t.get_text() for t in sorted(ax.texts, key=lambda t: t.get_position()[0]) if t.get_text()
+    ]
+    assert parts == ["x", "RMSNorm", "attention", "+", "RMSNorm", "SwiGLU\nfeed-forward", "+"]
+
+
+def test_the_spheres_points_lie_where_the_description_says():
+    rms_axes, layer_axes = plots.sphere_figure(points=200).axes
+    points = []
+    for ax in (rms_axes, layer_axes):
+        scatters = [
+            torch.tensor([*zip(*c._offsets3d, strict=True)]).float() for c in ax.collections
+        ]
+        points.append(torch.cat(scatters).float())
+    for drawn in points:
+        assert drawn.shape == (200, 3)
+        torch.testing.assert_close(drawn.norm(dim=-1), torch.full((200,), 3**0.5))
+    rms, layer = points
+    torch.testing.assert_close(layer.sum(-1), torch.zeros(200), atol=1e-5, rtol=0)
+    octants = {tuple(octant) for octant in (rms > 0).tolist()}
+    assert octants == set(itertools.product([False, True], repeat=3))
+
+
+# --- show
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What a notebook would receive: (data, metadata) of each display."""
+    received = []
+    shell = InteractiveShell.instance()
+    publish = shell.display_pub.publish
+    monkeypatch.setattr(
+        shell.display_pub,
+        "publish",
+        lambda data, metadata=None, **_: received.append((data, metadata)),
+    )
+    yield received
+    shell.display_pub.publish = publish
+    InteractiveShell.clear_instance()
+
+
+def test_show_gives_a_picture_at_twice_its_size_and_its_words(shown):
+    figure = plots.DescribedFigure(figsize=(3, 2), dpi=100, alt="An empty figure.")
+    plots.show(figure)
+    (picture, metadata), (words, _) = shown
+    assert struct.unpack(">II", picture["image/png"][16:24]) == (600, 400)
+    assert metadata == {"image/png": {"width": 300, "height": 200}}
+    assert picture["text/plain"] == words["text/plain"] == "An empty figure."
+    assert words["text/markdown"] == "*An empty figure.*"
+
+
+def test_show_takes_the_words_for_any_figure(shown):
+    plots.show(Figure(figsize=(1, 1)), alt="A plain matplotlib figure.")
+    assert shown[0][0]["text/plain"] == "A plain matplotlib figure."
+
+
+def test_show_refuses_a_figure_without_words():
+    with pytest.raises(ValueError, match=r'say what to see in the figure: show\(figure, alt="…"\)'):
+        plots.show(Figure())
+
+
+def test_show_refuses_what_is_not_a_figure():
+    with pytest.raises(TypeError, match="figure must be a matplotlib Figure, got bytes"):
+        plots.show(io.BytesIO().getvalue(), alt="Bytes.")
+
+
+@pytest.mark.parametrize("alt", ["", "  ", None])
+def test_a_described_figure_needs_its_description(alt):
+    with pytest.raises(ValueError, match="a figure needs alt"):
+        plots.DescribedFigure(alt=alt)
