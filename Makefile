@@ -1,0 +1,142 @@
+# `make lab` and `make test` are the two that matter; plain `make` lists them all.
+# Written for GNU make 3.81, the one that macOS ships.
+
+# The Python to build .venv with, as in: make lab PYTHON=python3.12
+PYTHON ?= python3
+# Where torch's small CPU build comes from. Set it empty (TORCH_INDEX=) to take torch from pip's
+# default index; that also happens when this address is out of reach.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+# More options for JupyterLab (LAB_ARGS=--no-browser), the notebooks to refresh
+# (FILES=notebooks/00_start_here.ipynb), and options for the resolver (LOCK_ARGS=--upgrade).
+LAB_ARGS ?=
+FILES ?=
+LOCK_ARGS ?=
+
+# The Pythons for which torch's exact version has a build.
+PYTHONS := 3.11 3.12 3.13 3.14
+VERSION := import sys; print("%d.%d" % sys.version_info[:2])
+
+TESTS := -m pytest tests --ignore=tests/references
+NBVAL := -m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 notebooks
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help lab test test-portable test-references test-oldest test-newest check refresh bench \
+	lock clean FORCE
+.DEFAULT_GOAL := help
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
+
+lab: .venv/.installed  ## open the course in JupyterLab
+	.venv/bin/python -m jupyterlab --ip=127.0.0.1 \
+		--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(LAB_ARGS)
+
+test: .venv/.installed  ## test the code, and every cell of every notebook
+	.venv/bin/python $(TESTS)
+	.venv/bin/python $(NBVAL)
+
+test-portable: .venv/.installed  ## test the notebooks as on other processors: plain kernels, one thread, two
+	ATEN_CPU_CAPABILITY=default .venv/bin/python $(NBVAL)
+	OMP_NUM_THREADS=1 .venv/bin/python $(NBVAL)
+	OMP_NUM_THREADS=2 .venv/bin/python $(NBVAL)
+
+test-references: .venv/.references  ## test against transformers, which this installs
+	.venv/bin/python -m pytest tests/references
+
+test-oldest: .venv-oldest/.installed  ## run `make test` with the oldest versions allowed
+	.venv-oldest/bin/python $(TESTS)
+	.venv-oldest/bin/python $(NBVAL)
+
+test-newest:  ## run `make test` with the newest versions allowed
+	$(call new_venv,.venv-newest)
+	$(call install_torch,.venv-newest,torch)
+	@echo "Installing the newest versions that pyproject.toml allows."
+	@.venv-newest/bin/python -m pip install -qq -e '.[lab,test]'
+	.venv-newest/bin/python $(TESTS)
+	.venv-newest/bin/python $(NBVAL)
+
+check: .venv/.installed  ## lint the code and the notebooks, and check their format
+	.venv/bin/python -m ruff check .
+	.venv/bin/python -m ruff format --check .
+
+refresh: .venv/.installed  ## run the notebooks again and store their outputs (FILES= for some of them)
+	.venv/bin/python tools/refresh.py $(FILES)
+
+bench: .venv/.installed  ## measure times and memory
+	.venv/bin/python tools/bench.py
+
+lock: .venv-lock/.installed  ## write the two lock files again (LOCK_ARGS=--upgrade for newer versions)
+	.venv-lock/bin/python tools/lock.py $(LOCK_ARGS)
+
+clean:  ## remove what make has installed, and all caches
+	rm -rf .venv .venv-oldest .venv-newest .venv-lock .pytest_cache .ruff_cache build *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environments. Each ends by writing a stamp, so that a half-finished one has none and is made
+# again. .venv is also made again when its folder was moved, when its Python is gone, and when
+# PYTHON= asks for another version than it has.
+ifneq ($(wildcard .venv/.installed),)
+has := $(or $(shell .venv/bin/python -c '$(VERSION)' 2>/dev/null),none)
+wanted := $(if $(filter file,$(origin PYTHON)),$(has),$(shell "$(PYTHON)" -c '$(VERSION)' 2>/dev/null))
+ifneq ($(CURDIR) $(filter-out none,$(wanted)),$(shell cat .venv/.installed) $(has))
+.venv/.installed: FORCE
+endif
+endif
+
+.venv/.installed: requirements.lock requirements-torch.txt
+	$(call new_venv,.venv)
+	@echo "Installing the exact versions of requirements.lock. The first time takes a few minutes."
+	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements.lock
+	$(call install_torch,.venv,-r requirements-torch.txt)
+	@echo "Installing course_utils, and turning off JupyterLab's look-ups of news and updates."
+	@.venv/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
+	@.venv/bin/jupyter labextension disable --log-level=ERROR \
+		"@jupyterlab/apputils-extension:announcements"
+	@.venv/bin/python -m pip check
+	@echo "$(CURDIR)" > $@
+
+# In the same environment: it leaves every version as it is, for both locks agree on what they share.
+.venv/.references: .venv/.installed requirements-references.lock
+	@echo "Installing the exact versions of requirements-references.lock."
+	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements-references.lock
+	@.venv/bin/python -m pip check
+	@touch $@
+
+.venv-oldest/.installed: pyproject.toml tools/bounds.py
+	$(call new_venv,.venv-oldest)
+	@.venv-oldest/bin/python tools/bounds.py > .venv-oldest/lowest.txt
+	$(call install_torch,.venv-oldest,-c .venv-oldest/lowest.txt torch)
+	@echo "Installing the oldest versions that pyproject.toml allows."
+	@.venv-oldest/bin/python -m pip install -qq -c .venv-oldest/lowest.txt -e '.[lab,test]'
+	@touch $@
+
+.venv-lock/.installed:
+	$(call new_venv,.venv-lock)
+	@.venv-lock/bin/python -m pip install -qq "uv>=0.8"
+	@touch $@
+
+# new_venv,FOLDER: make it afresh, or say in a sentence why $(PYTHON) will not do.
+define new_venv
+	@version=$$("$(PYTHON)" -c '$(VERSION)' 2>/dev/null) && found="is Python $$version" || found="was not found"; \
+	case " $(PYTHONS) " in *" $$version "*) ;; *) \
+		echo "This course needs Python 3.11 to 3.14, but $(PYTHON) $$found. Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; \
+		exit 1;; \
+	esac; \
+	echo "Making $(1) with Python $$version."
+	@rm -rf $(1)
+	@"$(PYTHON)" -m venv $(1)
+endef
+
+# install_torch,FOLDER,WHAT: only torch from its own index, without retries, for there it is small;
+# else from the default index, with all that this build needs.
+define install_torch
+	@if test -n "$(TORCH_INDEX)"; then \
+		echo "Installing torch from $(TORCH_INDEX)."; \
+		$(1)/bin/python -m pip install -qq --no-deps --timeout=10 --retries=0 \
+			--index-url "$(TORCH_INDEX)" $(2) 2>$(1)/torch.log && exit; \
+		echo "That did not work; $(1)/torch.log says why."; \
+	fi; \
+	echo "Installing torch from pip's default index; on Linux this can be a build of several gigabytes."; \
+	$(1)/bin/python -m pip install -qq $(2)
+endef

@@ -1,0 +1,426 @@
+"""The files that install the course agree with one another, and the Makefile keeps its word.
+
+Nothing here needs the network: where make would install something, `make -n` or a stand-in for
+Python shows what it would do, in a folder of its own.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parent.parent
+CONDA_NAMES = {"torch": "pytorch-cpu", "matplotlib": "matplotlib-base"}
+LOCKS = ("requirements.lock", "requirements-references.lock")
+ANNOUNCEMENTS = 'jupyter labextension disable .*"@jupyterlab/apputils-extension:announcements"'
+
+
+def text(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+PYPROJECT = tomllib.loads(text("pyproject.toml"))
+EXTRAS = PYPROJECT["project"]["optional-dependencies"]
+INSTALLED = [Requirement(line) for line in PYPROJECT["project"]["dependencies"]]
+INSTALLED += [Requirement(line) for extra in ("lab", "test") for line in EXTRAS[extra]]
+RANGES = {requirement.name: requirement.specifier for requirement in INSTALLED}
+
+
+def entries(lock):
+    """Each entry of a lock file: its requirement and its hashes."""
+    joined = re.sub(r"\\\n", " ", text(lock))
+    lines = [
+        line for line in joined.splitlines() if line.strip() and not line.lstrip().startswith("#")
+    ]
+    return [(Requirement(line.split(" --hash")[0]), line.split()) for line in lines]
+
+
+def pins(lock):
+    """name -> the versions that a lock file pins (one a platform, if platforms differ)."""
+    found = {}
+    for requirement, _ in entries(lock):
+        found.setdefault(canonicalize_name(requirement.name), set()).add(str(requirement.specifier))
+    return found
+
+
+def lower(specifier):
+    return max((Version(s.version) for s in specifier if s.operator == ">="), default=None)
+
+
+def upper(specifier):
+    return min((Version(s.version) for s in specifier if s.operator == "<"), default=None)
+
+
+# --- pyproject.toml
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_every_range_has_a_lower_bound_and_no_exact_version(name):
+    assert lower(RANGES[name]), f"{name} has no lower bound for `make test-oldest`"
+    assert {s.operator for s in RANGES[name]} <= {">=", "<"}, RANGES[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        *{
+            "ipywidgets": "7.7.1",
+            "numpy": "2.1.3",
+            "matplotlib": "3.10.0",
+            "torch": "2.11.0",
+        }.items(),
+        ("ipywidgets", "8.1.9"),
+        ("numpy", "2.0.0"),
+        ("torch", "2.8.0"),
+    ],
+)
+def test_the_ranges_accept_the_versions_of_colab_and_the_oldest_promised(name, version):
+    assert RANGES[name].contains(version)
+
+
+def test_colabs_python_is_accepted():
+    assert Requirement("python" + PYPROJECT["project"]["requires-python"]).specifier.contains(
+        "3.12"
+    )
+
+
+def test_the_oldest_versions_are_the_lower_bounds():
+    output = subprocess.run(
+        [sys.executable, ROOT / "tools" / "bounds.py"], capture_output=True, text=True, check=True
+    ).stdout
+    lowest = {line.split("==")[0]: Version(line.split("==")[1]) for line in output.splitlines()}
+    assert lowest == {name: lower(specifier) for name, specifier in RANGES.items()}
+
+
+# --- requirements.lock
+
+
+@pytest.mark.parametrize("name", [name for name in RANGES if name != "torch"])
+def test_the_lock_pins_every_dependency_within_its_range(name):
+    pinned = pins("requirements.lock")[canonicalize_name(name)]
+    for pin in pinned:
+        assert pin.startswith("=="), pin
+        assert RANGES[name].contains(pin.removeprefix("==")), f"{name}{pin}, not {RANGES[name]}"
+
+
+def test_the_exact_torch_lies_in_the_range_and_is_named_nowhere_else():
+    [line] = [line for line in text("requirements-torch.txt").splitlines() if line[:1] != "#"]
+    torch = Requirement(line)
+    [pin] = torch.specifier
+    assert (torch.name, pin.operator) == ("torch", "==")
+    assert RANGES["torch"].contains(pin.version)
+    for name in ("Makefile", "environment.yml", "pyproject.toml", ".ci/run"):
+        assert pin.version not in text(name), f"{name} has a second copy of torch's version"
+
+
+def test_the_lock_has_what_torch_and_the_build_need():
+    locked = pins("requirements.lock")
+    torch_needs = "filelock typing-extensions sympy networkx jinja2 fsspec setuptools"
+    assert set(torch_needs.split()) <= set(locked)
+    for line in PYPROJECT["build-system"]["requires"]:  # built without isolation
+        build = Requirement(line)
+        assert all(build.specifier.contains(pin[2:]) for pin in locked[build.name]), line
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_entry_of_a_lock_is_exact_and_has_hashes(lock):
+    assert len(entries(lock)) > len(EXTRAS["test"])
+    for requirement, words in entries(lock):
+        assert [s.operator for s in requirement.specifier] == ["=="], requirement
+        hashes = [word for word in words if word.startswith("--hash=")]
+        assert hashes, f"{requirement} has no hash"
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", word) for word in hashes)
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_no_lock_names_torch_its_gpu_packages_or_an_address(lock):
+    assert not [name for name in pins(lock) if re.match("torch$|triton|nvidia-|cuda-", name)]
+    assert not re.search(r"://|^\s*(--index|--extra-index|--find-links|-i |-f )", text(lock), re.M)
+
+
+def test_the_two_locks_agree():
+    locked, references = (pins(lock) for lock in LOCKS)
+    shared = locked.keys() & references.keys()
+    assert "numpy" in shared
+    assert {name: locked[name] for name in shared} == {name: references[name] for name in shared}
+
+
+def test_the_reference_lock_pins_its_extra():
+    locked = pins("requirements-references.lock")
+    for line in EXTRAS["references"]:
+        wanted = Requirement(line)
+        assert all(wanted.specifier.contains(pin[2:]) for pin in locked[wanted.name]), line
+
+
+# --- environment.yml and postBuild
+
+
+def conda():
+    lines = yaml.safe_load(text("environment.yml"))["dependencies"]
+    assert all(isinstance(line, str) for line in lines), "a pip section defeats Binder's cache"
+    return {re.match(r"[\w-]+", line)[0]: re.sub(r"^[\w-]+", "", line) for line in lines}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_conda_asks_for_the_same_range_or_a_tighter_one(name):
+    asked = Requirement("x" + conda()[CONDA_NAMES.get(name, name)]).specifier
+    assert lower(asked) >= lower(RANGES[name]), f"{name}{asked} against {RANGES[name]}"
+    most = upper(RANGES[name])
+    assert most is None or (upper(asked) and upper(asked) <= most), f"{name}{asked}"
+
+
+def test_conda_has_nothing_that_pyproject_does_not_ask_for():
+    names = {CONDA_NAMES.get(name, name) for name in RANGES}
+    assert conda().keys() - names == {"python", "pip"}
+
+
+def test_conda_pins_a_python_that_the_course_accepts():
+    [pinned] = re.findall(r"^=(3\.\d+)$", conda()["python"])
+    assert Requirement("x" + PYPROJECT["project"]["requires-python"]).specifier.contains(pinned)
+
+
+def test_conda_names_no_local_path_and_one_channel():
+    assert yaml.safe_load(text("environment.yml"))["channels"] == ["conda-forge"]
+    for name, rest in conda().items():
+        assert re.fullmatch(r"(=|>=)?[\d.]*(,<\d+[\d.]*)?", rest), f"{name}{rest}"
+
+
+def test_binder_finds_these_files():
+    assert not (ROOT / "binder").exists() and not (ROOT / ".binder").exists()
+
+
+def test_postbuild_installs_the_package_alone_and_stops_at_an_error():
+    lines = text("postBuild").splitlines()
+    assert lines[0] == "#!/usr/bin/env bash"
+    assert "set -euo pipefail" in lines
+    assert [line for line in lines if "pip install" in line] == ["pip install --no-deps -e ."]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no executable bit")
+@pytest.mark.parametrize("script", ["postBuild", ".ci/run"])
+def test_scripts_are_executable(script):
+    assert os.access(ROOT / script, os.X_OK)
+
+
+@pytest.mark.parametrize("name", ["postBuild", "Makefile"])
+def test_jupyterlab_looks_up_no_news_and_no_updates(name):
+    assert re.search(ANNOUNCEMENTS, re.sub(r"\\\n\s*", "", text(name)))
+
+
+# --- the Makefile
+
+needs_make = pytest.mark.skipif(
+    sys.platform == "win32" or shutil.which("make") is None, reason="conda is the way without make"
+)
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A folder with what the Makefile reads, and nothing installed."""
+    for name in ("Makefile", "pyproject.toml", "requirements-torch.txt", *LOCKS):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def make(folder, *arguments, **variables):
+    # Without what an outer make hands on: its PYTHON= would count as this one's.
+    ours = (
+        "MAKEFLAGS",
+        "MFLAGS",
+        "MAKEOVERRIDES",
+        "MAKELEVEL",
+        "PYTHON",
+        "TORCH_INDEX",
+        "LAB_ARGS",
+    )
+    environment = {key: value for key, value in os.environ.items() if key not in ours} | variables
+    return subprocess.run(
+        ["make", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def stand_in(path, version):
+    """An executable that answers `-c code` as a Python of this version would."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pretend = f"import sys; sys.version_info = {version}; exec(sys.argv[2])"
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{pretend}" "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def installed(house, version=(3, 11, 9)):
+    """Pretend that `make lab` has been run with this version of Python."""
+    stand_in(house / ".venv" / "bin" / "python", version)
+    (house / ".venv" / ".installed").write_text(f"{house.resolve()}\n", encoding="utf-8")
+
+
+def rebuilds(result):
+    assert result.returncode == 0, result.stderr
+    return "rm -rf .venv\n" in result.stdout
+
+
+@needs_make
+def test_make_lists_every_target(house):
+    listed = re.findall(r"^make (\S+) +\S", make(house).stdout, re.M)
+    promised = "help lab test test-portable test-references test-oldest test-newest check refresh"
+    assert listed == [*promised.split(), "bench", "lock", "clean"]
+    phony = re.search(r"^\.PHONY: (.*?[^\\])$", text("Makefile"), re.M | re.S)[1]
+    assert set(re.findall(r"[\w-]+", phony)) == {*listed, "FORCE"}
+
+
+@needs_make
+@pytest.mark.parametrize("version", [(2, 7, 18), (3, 9, 18), (3, 10, 13), (3, 15, 0)])
+def test_a_python_out_of_range_gets_a_sentence(house, version):
+    python = stand_in(house / "some-python", version)
+    result = make(house, "lab", f"PYTHON={python}")
+    assert result.returncode != 0
+    sentence = f"needs Python 3.11 to 3.14, but {python} is Python {version[0]}.{version[1]}."
+    assert sentence in result.stderr
+    assert "make lab PYTHON=" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (house / ".venv").exists()
+
+
+@needs_make
+def test_a_missing_python_gets_a_sentence(house):
+    result = make(house, "test", "PYTHON=no-such-python")
+    assert result.returncode != 0
+    assert "needs Python 3.11 to 3.14, but no-such-python was not found." in result.stderr
+    assert "make test PYTHON=" in result.stderr
+
+
+@needs_make
+def test_the_oldest_python_named_is_the_oldest_accepted():
+    pythons = re.search(r"^PYTHONS := (.*)$", text("Makefile"), re.M)[1].split()
+    assert PYPROJECT["project"]["requires-python"] == f">={pythons[0]}"
+    assert f"Python {pythons[0]} to {pythons[-1]}, but" in text("Makefile")
+
+
+@needs_make
+def test_what_is_installed_is_not_installed_again(house):
+    installed(house)
+    for target in ("lab", "test", "check"):
+        assert "pip" not in make(house, "-n", target).stdout
+
+
+@needs_make
+def test_a_half_finished_install_is_redone(house):
+    installed(house)
+    (house / ".venv" / ".installed").unlink()
+    assert rebuilds(make(house, "-n", "test"))
+
+
+@needs_make
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-torch.txt"])
+def test_new_exact_versions_are_installed(house, name):
+    installed(house)
+    stamp = (house / ".venv" / ".installed").stat().st_mtime
+    os.utime(house / name, (stamp + 10, stamp + 10))
+    assert rebuilds(make(house, "-n", "test"))
+
+
+@needs_make
+def test_another_python_is_installed_only_when_asked_for(house):
+    installed(house, (3, 12, 1))
+    newer, same = (stand_in(house / f"python3.{n}", (3, n, 4)) for n in (13, 12))
+    assert not rebuilds(make(house, "-n", "test"))
+    assert not rebuilds(make(house, "-n", "test", f"PYTHON={same}"))
+    assert rebuilds(make(house, "-n", "test", f"PYTHON={newer}"))
+
+
+@needs_make
+def test_an_environment_whose_python_is_gone_or_that_was_moved_is_made_again(house):
+    installed(house)
+    (house / ".venv" / "bin" / "python").unlink()
+    assert rebuilds(make(house, "-n", "test"))
+    installed(house)
+    (house / ".venv" / ".installed").write_text("elsewhere\n", encoding="utf-8")
+    assert rebuilds(make(house, "-n", "test"))
+
+
+@needs_make
+def test_jupyterlab_keeps_its_token_and_listens_on_loopback(house):
+    installed(house)
+    [command] = re.sub(r"\\\n\s*", "", make(house, "-n", "lab").stdout).splitlines()
+    assert re.findall(r"--ip[= ](\S+)", command) == ["127.0.0.1"]
+    assert not re.search(r"token|password|allow[_-]root|disable_check_xsrf", command, re.I)
+    assert "notebooks/00_start_here.ipynb" in command
+    asked = make(house, "-n", "lab", "LAB_ARGS=--no-browser --port=9999").stdout
+    assert "--no-browser --port=9999" in asked
+
+
+@needs_make
+def test_the_install_checks_hashes_and_torch_goes_its_own_way(house):
+    lines = make(house, "-n", "test").stdout
+    assert "pip install -qq --require-hashes --no-deps -r requirements.lock" in lines
+    [trial] = re.findall(r"pip install [^;&]*--index-url[^;&]*", lines)
+    assert "--no-deps" in trial and "--timeout=" in trial and "--retries=0" in trial
+    assert '--index-url "https://download.pytorch.org/whl/cpu"' in trial
+    assert "transformers" not in lines and LOCKS[1] not in lines
+    for offline in (
+        make(house, "-n", "test", "TORCH_INDEX="),
+        make(house, "-n", "test", TORCH_INDEX=""),
+    ):
+        assert "download.pytorch.org" not in offline.stdout
+        assert 'test -n ""' in offline.stdout
+        assert "pip install -qq -r requirements-torch.txt" in offline.stdout
+
+
+@needs_make
+def test_the_notebooks_are_compared_strictly(house):
+    installed(house)
+    plain = make(house, "-n", "test").stdout.splitlines()
+    strict = "-m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 notebooks"
+    assert plain[0].endswith("-m pytest tests --ignore=tests/references")
+    assert plain[1].endswith(strict)
+    portable = make(house, "-n", "test-portable").stdout.splitlines()
+    assert [line.split(" ")[0] for line in portable] == [
+        "ATEN_CPU_CAPABILITY=default",
+        "OMP_NUM_THREADS=1",
+        "OMP_NUM_THREADS=2",
+    ]
+    assert all(line.endswith(strict) for line in portable)
+
+
+# --- continuous integration
+
+
+def test_ci_runs_every_target_and_stops_at_an_error():
+    lines = text(".ci/run").splitlines()
+    assert lines[0] == "#!/usr/bin/env bash"
+    assert "set -euo pipefail" in lines
+    assert "export TORCH_INDEX=" in lines
+    ran = [line.removeprefix("make ") for line in lines if line.startswith("make ")]
+    assert ran == ["test", "check", "test-portable", "test-references", "bench"]
+
+
+@pytest.mark.parametrize("name", ["test.yml", "canary.yml"])
+def test_workflows_may_only_read_and_cannot_hang(name):
+    workflow = yaml.safe_load(text(f".github/workflows/{name}"))
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "concurrency" in workflow
+    for job in workflow["jobs"].values():
+        assert job["timeout-minutes"] <= 60
+        assert "permissions" not in job
+
+
+def test_windows_runs_what_make_test_runs():
+    workflow = yaml.safe_load(text(".github/workflows/test.yml"))
+    ran = "\n".join(step.get("run", "") for step in workflow["jobs"]["windows"]["steps"])
+    for name in ("TESTS", "NBVAL"):
+        arguments = re.search(rf"^{name} := (.*)$", text("Makefile"), re.M)[1]
+        assert f"python {arguments}" in ran
