@@ -117,7 +117,7 @@ def plane_explorer():
     """Notebook 02: where two features go, and how eps pulls short vectors inside."""
     root = 2**0.5
     figure = DescribedFigure(
-        figsize=(8, 3.8),
+        figsize=(8, 3.6),
         layout="constrained",
         alt="Left, sixteen points of the plane and where they go: RMSNorm moves each along its ray "
         "towards the circle of radius √2, LayerNorm moves all of them onto the dotted line "
@@ -143,7 +143,7 @@ def plane_explorer():
         handletextpad=0,
     )
 
-    sizes = torch.logspace(-4, 1, 120)
+    sizes = torch.logspace(-4, 1, 81)
     length.axhline(root, color=GREY, lw=1.2)
     length.text(1.2e-4, root + 0.03, "√2", fontsize=12)
     length.set(xscale="log", xlim=(1e-4, 10), ylim=(0, 1.7))

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from course_utils import explorers, plots
 SHOWN_FAILING = "300² fits into float16"  # notebook 00 lets it fail, to show what that looks like
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-
-sys.path.insert(0, str(ROOT / "tools"))  # the tools that authors run are tested too
 
 
 def read(path):

@@ -264,6 +264,19 @@ def test_cleaning_drops_what_belongs_to_a_machine():
     assert notebook.metadata == refresh.METADATA
 
 
+def test_the_readmes_picture_is_the_stored_explorer():
+    assert refresh.PICTURE.read_bytes() == refresh.picture(read(refresh.PICTURED))
+
+
+def test_the_readme_lists_each_notebook_and_its_links_lead_somewhere():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)]+)\)", text)
+    local = [target for target in targets if not target.startswith("https://")]
+    assert all((ROOT / target).is_file() for target in local)
+    linked = [ROOT / target for target in local if target.startswith("notebooks/")]
+    assert linked == NOTEBOOKS
+
+
 def test_a_definition_that_the_library_has_too_agrees_with_it():
     """Notebook 01 arrives at rms_norm in a function of its own; it must be the same function."""
     torch = pytest.importorskip("torch")

@@ -1,9 +1,12 @@
 """Re-execute notebooks and store them with their outputs: python tools/refresh.py [notebook ...]
 
+The README's picture is an explorer's stored default state, and is written with its notebook.
+
 Stored is what a page without a kernel can show: text and pictures, no widget state and no widget
 views (JupyterLab would show an error in the place of a view whose widget is gone).
 """
 
+import base64
 import sys
 from pathlib import Path
 
@@ -11,7 +14,10 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError  # noqa: F401  what refresh raises
 
-NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = ROOT / "notebooks"
+PICTURE = ROOT / "docs" / "explorer.jpg"
+PICTURED = NOTEBOOKS / "02_sqrt_n_norm.ipynb"
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 # The same cell in every notebook. Taking the helper from the checkout serves an editor whose
@@ -59,7 +65,15 @@ def clean(notebook):
             output.get("data", {}).pop(VIEW, None)
 
 
+def picture(notebook):
+    """The JPEG of the first explorer that a notebook stores."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    jpegs = [o.data["image/jpeg"] for o in outputs if "image/jpeg" in o.get("data", {})]
+    return base64.b64decode(jpegs[0])
+
+
 if __name__ == "__main__":
     for path in map(Path, sys.argv[1:] or sorted(NOTEBOOKS.glob("*.ipynb"))):
         refresh(path.resolve())
         print(f"{path.name}: executed and stored")
+    PICTURE.write_bytes(picture(nbformat.read(PICTURED, as_version=4)))

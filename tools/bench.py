@@ -1,0 +1,111 @@
+"""Measure what the course costs on this machine: python tools/bench.py [runs]
+
+Medians over several runs, with the spread (lowest to highest). Nothing here is asserted: what a
+timing should reach is printed beside it.
+"""
+
+import inspect
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import torch
+import torch.nn.functional as F
+from nbclient import NotebookClient
+from torch.utils.benchmark import Timer
+
+from course_utils import explorers, rms_norm
+
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+
+PEAK = """\
+def peak():
+    \"\"\"Largest resident memory of this kernel so far, in MB.\"\"\"
+    import pathlib, sys
+    status = pathlib.Path("/proc/self/status")
+    if status.exists():
+        return int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024
+    import resource  # macOS: in bytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+print(peak())"""
+
+IMPORT = """\
+import time, torch
+start = time.perf_counter()
+import course_utils
+print(1000 * (time.perf_counter() - start))"""
+
+
+def notebook(path):
+    """Seconds from kernel start to the last cell, and the kernel's peak memory in MB."""
+    cells = nbformat.read(path, as_version=4)
+    client = NotebookClient(
+        cells, timeout=120, kernel_name="python3", resources={"metadata": {"path": path.parent}}
+    )
+    start = time.perf_counter()
+    with client.setup_kernel():
+        for index, cell in enumerate(cells.cells):
+            client.execute_cell(cell, index)
+        seconds = time.perf_counter() - start
+        probe = nbformat.v4.new_code_cell(PEAK)
+        cells.cells.append(probe)
+        client.execute_cell(probe, len(cells.cells) - 1)
+    return seconds, float(probe.outputs[0].text)
+
+
+def import_time():
+    """Milliseconds that `import course_utils` takes after `import torch`, in a fresh process."""
+    return float(subprocess.check_output([sys.executable, "-c", IMPORT], text=True))
+
+
+def redraws(make, moves=60):
+    """Milliseconds of each redraw while the controls of an explorer run through their range."""
+    explorer, times = make(), []
+    for name, control in explorer.controls.items():
+        for i in range(moves // len(explorer.controls)):
+            at = control.min + (i % 20) * control.step
+            value = control.base**at if hasattr(control, "base") else at
+            start = time.perf_counter()
+            explorer.set(**{name: value})
+            times.append(1000 * (time.perf_counter() - start))
+    return times
+
+
+def row(name, values, unit, reach=""):
+    low, high = min(values), max(values)
+    spread = f"({low:.3g} to {high:.3g})"
+    print(f"{name:44} {statistics.median(values):8.3g} {unit:3} {spread:20} {reach}", flush=True)
+
+
+def main(runs=5):
+    threads = torch.get_num_threads()
+    print(f"Python {platform.python_version()}, torch {torch.__version__}, {threads} threads")
+    print(f"median of {runs} runs (lowest to highest)\n")
+    row("import course_utils beyond torch", [import_time() for _ in range(runs)], "ms", "100")
+    for path in NOTEBOOKS:
+        seconds, peaks = zip(*(notebook(path) for _ in range(runs)), strict=True)
+        row(f"{path.stem}: start to last cell", seconds, "s", "10")
+        row(f"{path.stem}: kernel's peak memory", peaks, "MB", "450")
+    for name, make in inspect.getmembers(explorers, inspect.isfunction):
+        if name.endswith("_explorer"):
+            row(f"{name}: one redraw", redraws(make), "ms", "10")
+    x, weight, out = torch.randn(512, 4096), torch.ones(4096), torch.empty(512, 4096)
+    rival = {
+        "layers.rms_norm": lambda: rms_norm(x, weight),
+        "F.rms_norm": lambda: F.rms_norm(x, (4096,), weight, eps=1e-6),
+        "F.layer_norm": lambda: F.layer_norm(x, (4096,), weight, eps=1e-6),
+        "a plain copy": lambda: out.copy_(x),
+    }
+    for name, call in rival.items():
+        timer = Timer("call()", globals={"call": call}, num_threads=threads)
+        times = [1000 * t for t in timer.blocked_autorange(min_run_time=0.3).times]
+        row(f"{name}, float32 (512, 4096)", times, "ms")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
