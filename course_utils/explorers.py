@@ -129,6 +129,7 @@ def plane_explorer():
     plane.plot(root * turn.cos(), root * turn.sin(), color=GREY, lw=1.2)
     plane.plot([-3, 3], [3, -3], color=GREY, lw=1.2, ls=":")
     plane.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xlabel="feature 1", ylabel="feature 2")
+    plane.set(xticks=(-2, 0, 2), yticks=(-2, 0, 2))
     (rays,) = plane.plot([], [], color=BLUE, lw=0.8, alpha=0.6, animated=True)
     style = {"ls": "", "animated": True}
     (inputs,) = plane.plot([], [], "o", mfc="white", mec=BLACK, ms=6, label="x", **style)
