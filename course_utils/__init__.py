@@ -1,21 +1,23 @@
 """Helpers for the RMSNorm and SwiGLU notebooks: `help(course_utils.layers)` is a good start.
 
-Importing this costs little beyond torch: drawing (`plots`) and widgets (`explorers`) come
-only when a notebook asks for them.
+A name is imported when it is first asked for, so that `python -m course_utils` can speak even where
+torch is missing, and drawing and widgets cost nothing before something is drawn.
 """
 
-from .claims import above, below, claim, near, predict, recap, same
-from .layers import RMSNorm, layer_norm, rms_norm
+import importlib
 
-__all__ = [
-    "RMSNorm",
-    "above",
-    "below",
-    "claim",
-    "layer_norm",
-    "near",
-    "predict",
-    "recap",
-    "rms_norm",
-    "same",
-]
+_HOME = {
+    **dict.fromkeys(("above", "below", "claim", "near", "predict", "recap", "same"), "claims"),
+    **dict.fromkeys(("RMSNorm", "layer_norm", "rms_norm"), "layers"),
+}
+__all__ = sorted(_HOME)  # noqa: PLE0605
+
+
+def __getattr__(name):
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+
+
+def __dir__():
+    return [*globals(), *__all__]

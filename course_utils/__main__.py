@@ -3,10 +3,11 @@
 import sys
 
 from .environment import examine
+from .notes import say
 
 problems = 0
 for name, found, wanted, advice in examine():
     problems += bool(advice)
     sign = "✘" if advice else "✔"
-    print(f"{sign} {name:12} {found or '-':14} wanted {wanted:14} {advice or 'OK'}")
+    say(f"{sign} {name:12} {found or '-':14} wanted {wanted:14} {advice or 'OK'}")
 sys.exit(1 if problems else 0)

@@ -6,7 +6,9 @@ error, so that they are the same on every machine.
 """
 
 import math
+import warnings
 
+import numpy as np
 import torch
 
 from .notes import markdown, note
@@ -41,8 +43,8 @@ def near(measured, expected, within=1e-5):
     within: the largest gap allowed, relative to the largest |expected|; absolute if that is zero.
     NaN agrees with nothing. Raises ValueError for shapes that differ or hold nothing.
     """
-    if not within >= 0:
-        raise ValueError(f"within must be zero or more, got {within}")
+    if not 0 <= _number(within, "within") < 1:
+        raise ValueError(f"within must be zero or more and less than 1, got {within}")
     a, b = _numbers(measured, "measured"), _numbers(expected, "expected")
     if b.ndim > 0 and a.shape != b.shape:
         raise ValueError(f"measured has shape {tuple(a.shape)}, expected {tuple(b.shape)}")
@@ -60,7 +62,7 @@ def near(measured, expected, within=1e-5):
 
 def above(measured, bound):
     """Evidence that every element of measured is greater than the number bound."""
-    a = _numbers(measured, "measured")
+    a, bound = _numbers(measured, "measured"), _number(bound, "bound")
     if (a > bound).all():
         return Evidence(True, f"{_count(a, 2)} > {_short(bound)}")
     return Evidence(False, f"{a.min().item():.3g} is not > {_short(bound)}")
@@ -71,20 +73,23 @@ def below(measured, bound):
 
     Its words name the bound alone: what is small is often a rounding error, other elsewhere.
     """
-    a = _numbers(measured, "measured")
+    a, bound = _numbers(measured, "measured"), _number(bound, "bound")
     if (a < bound).all():
         return Evidence(True, f"{'' if a.numel() == 1 else _count(a) + ' '}< {_short(bound)}")
     return Evidence(False, f"{a.max().item():.3g} is not < {_short(bound)}")
 
 
 def same(measured, expected):
-    """Evidence that two things are equal: tensors bit for bit (shape and dtype too), or by `==`."""
+    """Evidence that two tensors (in shape, dtype and each number) or two plain values are equal."""
     tensors = [isinstance(value, torch.Tensor) for value in (measured, expected)]
-    if any(tensors) and not all(tensors):
-        raise TypeError("same compares two tensors or two plain values, not one of each")
+    arrays = [isinstance(value, np.ndarray) for value in (measured, expected)]
+    if any(arrays) or (any(tensors) and not all(tensors)):
+        raise TypeError("same compares two tensors or two plain values")
     if all(tensors):
+        if measured.numel() == 0:
+            raise ValueError("measured holds no number: such a check could not fail")
         equal = measured.dtype == expected.dtype and torch.equal(measured, expected)
-        return Evidence(equal, "bit for bit" if equal else "not equal bit for bit")
+        return Evidence(equal, f"{measured.numel()} equal numbers" if equal else "not equal")
     if isinstance(measured, torch.Size):
         measured = tuple(measured)
     equal = bool(measured == expected)
@@ -107,16 +112,17 @@ def claim(sentence, holds):
             f"or a bool, got {type(holds).__name__}"
         )
     words = holds.words if isinstance(holds, Evidence) else "checked"
-    _made.pop(sentence, None)  # a claim that has become false must not stay in the recap
     if not holds:
+        _made.pop(sentence, None)  # what has become false must not stay in the recap
         raise AssertionError(f"{sentence} ({words})")
-    _made[sentence] = words
+    _made[sentence] = words  # run again, it keeps its place
     note("✔", sentence, words)
 
 
 def recap():
     """List this notebook's claims with what was measured."""
-    rows = [f"| {s.replace('|', chr(92) + '|')} | {w} |" for s, w in _made.items()]
+    cells = [[text.replace("|", "\\|") for text in pair] for pair in _made.items()]
+    rows = [f"| {sentence} | {words} |" for sentence, words in cells]
     markdown(
         "\n".join(["| What holds | Measured here |", "|:--|:--|", *rows]),
         "\n".join(f"✔ {s}  [{w}]" for s, w in _made.items()),
@@ -126,54 +132,83 @@ def recap():
 def predict(guess, truth, name, tolerance=0.02):
     """Compare a guess with the truth; answer an expected wrong guess by its reason.
 
-    guess: None (not answered yet), a number, or one of the words on offer.
+    guess: None (not answered yet), a number, or one of the words on offer (a shape counts as one).
     truth: a number, or a word. name: the entry of `predictions.REASONS` with the wrong guesses.
     tolerance: relative, for numbers. Shows a note; never raises for a guess.
     """
     if name not in REASONS:
         raise ValueError(f"no prediction is called {name!r}; there are: {', '.join(REASONS)}")
+    truth = truth if isinstance(truth, str) else float(truth)
     if guess is None or guess is ...:
         return note("○", "Your guess first", "put it in place of None and run the cell again")
-    agree = _words_agree if isinstance(truth, str) else _numbers_agree
-    if not isinstance(truth, str):
-        truth = float(truth)
-    if agree(guess, truth, tolerance):
-        return note("✔", f"Yes: {truth if isinstance(truth, str) else _short(truth)}")
-    for wrong, reason in REASONS[name].items():
-        if agree(guess, wrong, tolerance):
-            return note("✘", f"Not {guess}", reason)
     if isinstance(truth, str):
-        offer = ", ".join(f'"{w}"' for w in sorted([truth, *REASONS[name]]))
-        return note("○", "Choose one of these", offer)
-    if _as_number(guess) is None:
-        return note("○", "A number, please", "for instance 2 or 0.5")
-    return note("✘", f"Not {guess}", "run the next cell to see")
+        return _answer_word(_as_word(guess), truth, REASONS[name])
+    return _answer_number(_as_number(guess), truth, REASONS[name], tolerance)
 
 
-def _words_agree(guess, word, tolerance):
-    return str(guess).strip().lower() == word
+def _answer_word(guess, truth, reasons):
+    if guess.lower() == truth.lower():
+        return note("✔", f"Yes: {truth}")
+    for wrong, reason in reasons.items():
+        if guess.lower() == wrong.lower():
+            return note("✘", f"Not {wrong}", reason)
+    offer = [word if word.startswith("(") else f'"{word}"' for word in sorted([truth, *reasons])]
+    return note("○", "Choose one of these", ", ".join(offer))
 
 
-def _numbers_agree(guess, number, tolerance):
-    value = _as_number(guess)
-    return value is not None and math.isclose(value, number, rel_tol=tolerance, abs_tol=1e-9)
+def _answer_number(guess, truth, reasons, tolerance):
+    if guess is None:
+        return note("○", "A number, please", "for instance 2 or 0.5, without quotes")
+    if _close(guess, truth, tolerance):
+        return note("✔", f"Yes: {_short(truth)}")
+    near_by = [number for number in reasons if _close(guess, number, tolerance)]
+    if near_by:
+        closest = min(near_by, key=lambda number: abs(number - guess))  # 63.7 is not 64
+        return note("✘", f"Not {guess:.10g}", reasons[closest])
+    way = "large" if guess > truth else "small"
+    return note("✘", f"Not {guess:.10g}", f"too {way}; run the next cell to see")
+
+
+def _close(a, b, tolerance):
+    return math.isclose(a, b, rel_tol=tolerance, abs_tol=1e-9)
+
+
+# Whatever a learner may type is answered and never raises, hence the broad excepts.
+
+
+def _as_word(guess):
+    try:
+        return str(guess).strip()
+    except Exception:
+        return ""
 
 
 def _as_number(guess):
+    if isinstance(guess, bool):
+        return None
     try:
-        value = float(guess)
-    except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor of several elements
+        with warnings.catch_warnings(action="error"):  # such as numpy's for a complex number
+            value = float(guess.detach() if isinstance(guess, torch.Tensor) else guess)
+    except Exception:
         return None
     return None if math.isnan(value) else value
 
 
 def _numbers(values, name):
-    a = torch.as_tensor(values)
-    if a.is_complex() or a.dtype == torch.bool:
-        raise TypeError(f"{name} must be real numbers, got {a.dtype}")
-    if a.numel() == 0:
+    """Real numbers as a float64 tensor, whatever torch's default dtype and device are."""
+    if not isinstance(values, torch.Tensor):
+        values = torch.from_numpy(np.array(values))  # Python's numbers are float64 here
+    if values.is_complex() or values.dtype == torch.bool:
+        raise TypeError(f"{name} must be real numbers, got {values.dtype}")
+    if values.numel() == 0:
         raise ValueError(f"{name} holds no number: such a check could not fail")
-    return a.detach().double()
+    return values.detach().to("cpu", torch.float64)
+
+
+def _number(value, name):
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise TypeError(f"{name} must be one number, got {value!r}")
+    return value
 
 
 def _count(a, digits=4):

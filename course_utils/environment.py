@@ -1,12 +1,12 @@
 """Is this environment all right? The ranges are pyproject.toml's; nothing is written down twice."""
 
 import importlib.metadata
-import platform
-import tomllib
+import sys
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
 
 from .notes import note
 
@@ -29,7 +29,7 @@ def check_environment():
 def examine():
     """For Python and each package: (name, version found or None, range wanted, advice or "")."""
     python, requirements = _wanted()
-    found = [("python", platform.python_version(), python)]
+    found = [("python", "{}.{}.{}".format(*sys.version_info), python)]
     found += [(r.name, _version(r.name), r.specifier) for r in requirements]
     return [(name, have, str(want), _advice(name, have, want)) for name, have, want in found]
 
@@ -37,8 +37,11 @@ def examine():
 def _advice(name, have, want):
     if have is None:
         return f"missing: pip install '{name}{want}'"
-    if want.contains(have, prereleases=True):
-        return ""
+    try:
+        if want.contains(Version(have), prereleases=True):
+            return ""
+    except InvalidVersion:
+        return f"{have!r} is not a version: pip install --force-reinstall '{name}{want}'"
     if name == "python":
         return f"{have} found, {want} needed: start Jupyter with a newer Python"
     return f"{have} found, {want} needed: pip install '{name}{want}', then restart the kernel"
@@ -57,8 +60,11 @@ def _wanted():
         meta = importlib.metadata.metadata(NAME)
         python, lines = meta["Requires-Python"], importlib.metadata.requires(NAME)
     except importlib.metadata.PackageNotFoundError:
+        import tomllib  # not there in the Pythons that are too old
+
         pyproject = Path(__file__).parents[1] / "pyproject.toml"
         project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
         python, lines = project["requires-python"], project["dependencies"]
     requirements = [Requirement(line) for line in lines]
-    return SpecifierSet(python), [r for r in requirements if "extra" not in str(r.marker)]
+    needed = [r for r in requirements if not r.marker or r.marker.evaluate({"extra": ""})]
+    return SpecifierSet(python), needed

@@ -14,17 +14,31 @@ from IPython.display import display
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
+from .plots import DescribedFigure
+
 VIEW = "application/vnd.jupyter.widget-view+json"
 SCALE = 2  # pixels per shown pixel
 LOOK = {"style": {"description_width": "110px"}, "layout": {"width": "480px"}}
 
 
+def _check_slider(label, value, limits, step):
+    if not (limits[0] <= value <= limits[1] and limits[0] < limits[1] and step > 0):
+        raise ValueError(
+            f"{label}: {value} must lie in the limits {limits}, step {step} above zero"
+        )
+
+
+class ExplorerCanvas(FigureCanvasAgg):
+    """Marks a figure as an explorer's own."""
+
+
 def explore(figure, update, presets=None, **controls):
     """Make an explorer: a picture, a line of words that says what it shows, and controls.
 
-    figure: a DescribedFigure; what moves in it is drawn with `animated=True`, its axes stand still.
+    figure: a DescribedFigure, taken over by the explorer; what moves in it is drawn with
+    `animated=True`, its axes stand still.
     update: takes each control's value by name, sets the artists and returns the words.
-    presets: name -> values for some controls. Reset is added.
+    presets: name -> values for some controls; the others take their default. Reset is added.
     controls: name -> widget with a description, as `slider` makes it; their values are the default.
     Returns an Explorer; in a notebook, end the cell with it.
     """
@@ -34,11 +48,15 @@ def explore(figure, update, presets=None, **controls):
 def slider(label, value, limits, step):
     """A slider with a readable label. limits: the lowest and the highest value."""
     low, high = limits
+    _check_slider(label, value, limits, step)
     return widgets.FloatSlider(value, min=low, max=high, step=step, description=label, **LOOK)
 
 
 def log_slider(label, value, limits, step):
     """The same for a value that runs over powers of ten; step counts powers of ten."""
+    _check_slider(label, value, limits, step)
+    if limits[0] <= 0:
+        raise ValueError(f"{label}: powers of ten are above zero, got limits {limits}")
     low, high = map(log10, limits)
     return widgets.FloatLogSlider(
         value, min=low, max=high, step=step, description=label, readout_format=".1e", **LOOK
@@ -49,31 +67,34 @@ class Explorer:
     """What `explore` returns. `set(**values)` moves controls, `reset()` brings the default back."""
 
     def __init__(self, figure, update, presets, controls):
-        if not controls:
-            raise ValueError("an explorer needs at least one control")
+        _check_arguments(figure, presets, controls)
         self.figure, self.update, self.controls = figure, update, controls
         self.default = {name: control.value for name, control in controls.items()}
-        if "Reset" in presets:
-            raise ValueError("Reset is added by explore; give this preset another name")
-        self.presets = {**presets, "Reset": self.default}
-        for name, values in self.presets.items():
-            self._check_names(values, f"preset {name!r}")
+        self.presets = {name: self.default | values for name, values in presets.items()}
+        self.presets["Reset"] = self.default
         self._draw_background()
         self.picture = widgets.Image(format="jpeg", **self._size())
         self.words = widgets.HTML(layout={"width": f"{self._size()['width']}px"})
         self.buttons = {name: self._button(name) for name in self.presets}
+        for name, values in self.presets.items():  # a fault is the author's: it raises at once
+            try:
+                self._place(values)
+            except Exception as problem:
+                raise ValueError(f"preset {name!r}: {problem}") from problem
+            self._show_state()
         self._moving_together = False
         for control in controls.values():
             control.observe(self._on_move, "value")
-        self._show_state()  # a fault in the default state is the author's: let it raise
 
     def set(self, **values):
-        """Move several controls and draw once."""
-        self._check_names(values, "set")
+        """Move several controls and draw once. A value that a control refuses moves none."""
+        before = {name: control.value for name, control in self.controls.items()}
         self._moving_together = True
         try:
-            for name, value in values.items():
-                self.controls[name].value = value
+            self._place(values)
+        except Exception:
+            self._place(before)
+            raise
         finally:
             self._moving_together = False
         self._on_move()
@@ -92,6 +113,17 @@ class Explorer:
         invitation = f"▶ Run this cell to move: {names}. Buttons: {', '.join(self.presets)}."
         box = widgets.VBox([*self.controls.values(), widgets.HBox(list(self.buttons.values()))])
         _display(box, {"text/markdown": f"*{invitation}*"}, invitation)
+
+    def _place(self, values):
+        unknown = sorted(set(values) - set(self.controls))
+        if unknown:
+            raise ValueError(f"{unknown} are not among the controls {sorted(self.controls)}")
+        for name, value in values.items():
+            self.controls[name].value = value
+            if self.controls[name].value != value:
+                raise ValueError(
+                    f"{name} cannot be {value!r}: its limits make it {self.controls[name].value!r}"
+                )
 
     def _on_move(self, _=None):
         if self._moving_together:
@@ -117,14 +149,14 @@ class Explorer:
 
     def _say(self, words):
         self._said = words
-        self.words.value = f'<div style="min-height: 3em">{html.escape(words)}</div>'
+        self.words.value = f'<div style="min-height: 60px">{html.escape(words)}</div>'
 
     def _draw_background(self):
-        self.figure.set_dpi(self.figure.dpi * SCALE)
-        self.canvas = FigureCanvasAgg(self.figure)
         self.moving = self.figure.findobj(lambda artist: artist.get_animated())
         if not self.moving:
             raise ValueError("nothing in the figure moves: draw it with animated=True")
+        self.figure.set_dpi(self.figure.dpi * SCALE)
+        self.canvas = ExplorerCanvas(self.figure)
         self.moving.sort(key=lambda artist: artist.get_zorder())
         self.canvas.draw()
         self.figure.set_layout_engine("none")  # from here on the axes stand still
@@ -139,10 +171,22 @@ class Explorer:
         button.on_click(lambda _: self.set(**self.presets[name]))
         return button
 
-    def _check_names(self, values, where):
-        unknown = sorted(set(values) - set(self.controls))
-        if unknown:
-            raise ValueError(f"{where} names {unknown}, the controls are {sorted(self.controls)}")
+
+def _check_arguments(figure, presets, controls):
+    if not isinstance(figure, DescribedFigure):
+        raise TypeError(f"figure must be a DescribedFigure, got {type(figure).__name__}")
+    if isinstance(figure.canvas, ExplorerCanvas):
+        raise ValueError("figure already has an explorer: draw it afresh")
+    if not controls:
+        raise ValueError("an explorer needs at least one control")
+    for name, control in controls.items():
+        if not getattr(control, "description", "") or not hasattr(control, "value"):
+            raise TypeError(f"{name} must be a widget with a value and a description")
+    if "Reset" in presets:
+        raise ValueError("Reset is added by explore; give this preset another name")
+    for name, values in presets.items():
+        if not isinstance(values, dict):
+            raise TypeError(f"preset {name!r} must be a dict of values, got {values!r}")
 
 
 def _display(widget, picture_of_it, plain, metadata=None):

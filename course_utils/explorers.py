@@ -37,16 +37,16 @@ def token_explorer():
         for line, sign in zip(lines, (-1, 1), strict=True):
             line.set_ydata([sign * rms(x).item()] * 2)
         if not x.any():
-            return "A token of zeros stays zero: eps keeps the division from being 0/0."
+            return "A token of zeros stays zero: a small number under the root keeps it from 0/0."
         return (
-            f"The root mean square of x is {rms(x):.2f}. Divided by it, the token becomes "
-            f"({_list(y)}), with a root mean square of {rms(y):.2f}."
+            f"x has root mean square {rms(x):.2f}. Divided by it, the token is ({_list(y)}), "
+            f"with root mean square {rms(y):.2f}."
         )
 
     presets = {
         "One spike": (0.0, 0.0, 0.0, 7.0),
         "All alike": (5.0, 5.0, 5.0, 5.0),
-        "Ten times smaller": (0.1, -0.1, 0.3, 0.5),
+        "The first, a tenth": (0.1, -0.1, 0.3, 0.5),
         "All zero": (0.0, 0.0, 0.0, 0.0),
     }
     return explore(
@@ -60,7 +60,9 @@ def token_explorer():
     )
 
 
-PATTERN = torch.tensor([-1.4, 0.2, 1.1, -0.5, 1.6, -0.9, 0.6, -0.7])  # mean 0, RMS about 1
+PATTERN = torch.tensor(
+    [-1.4, 0.2, 1.1, -0.5, 1.6, -0.9, 0.6, -0.7], dtype=torch.float32
+)  # mean 0, RMS about 1
 
 
 @house_style
@@ -102,10 +104,10 @@ def shift_scale_explorer():
         figure,
         update,
         {
-            "No shift: they agree": {"shift": 0.0, "scale": 1.0},
-            "A shifted vector": {"shift": 3.0, "scale": 1.0},
-            "The same, twice as large": {"shift": 3.0, "scale": 2.0},
-            "Shifted the other way": {"shift": -3.0, "scale": 1.0},
+            "Shift 0": {"shift": 0.0, "scale": 1.0},
+            "Shift 3": {"shift": 3.0, "scale": 1.0},
+            "Shift 3, twice as large": {"shift": 3.0, "scale": 2.0},
+            "Shift −3": {"shift": -3.0, "scale": 1.0},
         },
         shift=slider("shift", 1.0, (-3, 3), 0.1),
         scale=slider("scale", 1.0, (0.1, 2), 0.1),
@@ -119,10 +121,11 @@ def plane_explorer():
     figure = DescribedFigure(
         figsize=(8, 3.6),
         layout="constrained",
-        alt="Left, sixteen points of the plane and where they go: RMSNorm moves each along its ray "
-        "towards the circle of radius √2, LayerNorm moves all of them onto the dotted line "
-        "x₁ + x₂ = 0. Right, how long RMSNorm's output is for each size of input: a curve that "
-        "rises and levels off at √2, with a dashed line where the mean square equals eps.",
+        alt="Left, sixteen points of the plane and where they go: RMSNorm moves each along its "
+        "ray, onto the circle of radius √2 when eps is small and inside it when eps is large; "
+        "LayerNorm moves all of them onto the dotted line x₁ + x₂ = 0. Right, the length of "
+        "RMSNorm's output for each size of input: a curve that "
+        "rises and levels off at √2, with a dashed line at √eps.",
     )
     plane, length = figure.subplots(1, 2)
     turn = torch.linspace(0, 2 * torch.pi, 200)
@@ -147,11 +150,13 @@ def plane_explorer():
     sizes = torch.logspace(-4, 1, 81)
     length.axhline(root, color=GREY, lw=1.2)
     length.text(1.2e-4, root + 0.03, "√2", fontsize=12)
+    plane.text(-0.1, -2.8, "x₁ + x₂ = 0", fontsize=11)
     length.set(xscale="log", xlim=(1e-4, 10), ylim=(0, 1.7))
     length.set(xlabel="root mean square of x", ylabel="length of RMSNorm(x)")
     (curve,) = length.plot([], [], color=BLUE, animated=True)
     (dots,) = length.plot([], [], "o", color=BLUE, **style)
     edge = length.axvline(1, color=GREY, ls="--", lw=1.5, animated=True)
+    edge_name = length.text(1, 0.02, " √eps", fontsize=11, animated=True)
 
     def update(eps, scale):
         x = scale * plane_points()  # (16, 2)
@@ -163,23 +168,23 @@ def plane_explorer():
         curve.set_data(sizes, [expected_norm(size**2, 2, eps) for size in sizes.tolist()])
         dots.set_data(rms(x), y.norm(dim=-1))
         edge.set_xdata([eps**0.5] * 2)
+        edge_name.set_x(eps**0.5)
         shortest, longest = y.norm(dim=-1).min(), y.norm(dim=-1).max()
-        ends = f"{shortest:.3f} to {longest:.3f}"
         return (
-            f"eps is {_digits(eps)}; the inputs have a root mean square of {_digits(rms(x).min())} "
-            f"and {_digits(rms(x).max())}. RMSNorm's outputs have length {ends}; √2 is 1.414."
+            f"eps is {_digits(eps)}, its root {_digits(eps**0.5)}. The inputs have root mean "
+            f"square {_digits(rms(x).min())} and {_digits(rms(x).max())}, RMSNorm's outputs "
+            f"length {shortest:.3f} to {longest:.3f}. √2 is 1.414."
         )
 
     return explore(
         figure,
         update,
         {
-            "Short vectors, Llama 2's eps": {"eps": 1e-5, "scale": 1e-3},
-            "The same with Llama 1's eps": {"eps": 1e-6, "scale": 1e-3},
-            "A huge eps": {"eps": 10.0, "scale": 1.0},
-            "Almost no eps": {"eps": 1e-8, "scale": 1.0},
+            "Short vectors": {"eps": 1e-5, "scale": 1e-3},
+            "Short vectors, Llama 1's eps": {"eps": 1e-6, "scale": 1e-3},
+            "A large eps": {"eps": 10**-0.5, "scale": 1.0},
         },
-        eps=log_slider("eps", 10**-0.5, (1e-8, 10), 0.25),
+        eps=log_slider("eps", 1e-5, (1e-8, 10), 0.25),
         scale=log_slider("scale of x", 1.0, (1e-3, 1), 0.1),
     )
 

@@ -9,7 +9,11 @@ def rms(x):
 
 
 def with_rms(x, value):
-    """Scale each vector of x to a root mean square of exactly `value`. x: (..., D)."""
+    """Scale each vector of x to a root mean square of exactly `value`. x: (..., D), no zero row."""
+    if not x.is_floating_point():
+        raise TypeError(f"x must be a floating-point tensor, got {x.dtype}")
+    if (rms(x) == 0).any():
+        raise ValueError("x has a row of zeros, which no factor can scale")
     return (x.double() * (value / rms(x)).unsqueeze(-1)).to(x.dtype)
 
 
@@ -17,6 +21,8 @@ def relative_change(after, before):
     """‖after − before‖ / ‖before‖ over all elements, as a float: 0.5 is a change of 50 %."""
     if after.shape != before.shape:
         raise ValueError(f"after has shape {tuple(after.shape)}, before {tuple(before.shape)}")
+    if not before.any():
+        raise ValueError("before is zero: no change is relative to it")
     return ((after.double() - before.double()).norm() / before.double().norm()).item()
 
 
@@ -39,7 +45,7 @@ def expected_norm(mean_square, n, eps):
 
 def plane_points():
     """Sixteen points on two rings of the plane, no two in one direction. Returns (16, 2)."""
-    angle = torch.arange(16) * (2 * torch.pi / 16) + 0.1
+    angle = torch.arange(16, dtype=torch.float32) * (2 * torch.pi / 16) + 0.1
     radius = torch.tensor([2.6, 0.9]).repeat(8)
     return torch.stack([radius * angle.cos(), radius * angle.sin()], dim=-1)
 
@@ -54,7 +60,9 @@ def outcome(make, right, within=1e-5):
         made = make()
     except RuntimeError:
         return "error"
+    if not isinstance(made, torch.Tensor):
+        raise TypeError(f"make must return a tensor, got {type(made).__name__}")
     if made.shape != right.shape:
         return "other shape"
-    gap = (made.double() - right.double()).abs().max() / right.double().abs().max()
+    gap = (made.double() - right.double()).abs().max() / (right.double().abs().max().item() or 1)
     return "same numbers" if gap <= within else "other numbers"

@@ -1,5 +1,7 @@
 """How the helper speaks in a notebook: the same words as Markdown and as plain text."""
 
+import sys
+
 
 def note(sign, sentence, detail=""):
     """Show one line: a sign (✔ ✘ ○), a sentence and, set apart, a detail."""
@@ -17,4 +19,10 @@ def markdown(text, plain):
     if InteractiveShell.initialized():
         display({"text/markdown": text, "text/plain": plain}, raw=True)
     else:
-        print(plain)
+        say(plain)
+
+
+def say(line):
+    """Print a line; where the terminal has no ✔ or √, a question mark stands for it."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(line.encode(encoding, "replace").decode(encoding))

@@ -42,6 +42,7 @@ def house_style(draw):
     return styled
 
 
+@house_style
 def show(figure, alt=None):
     """Show a figure at twice its density, with its description below it in words.
 
@@ -70,9 +71,9 @@ def llama_block_figure():
     """One Llama block: two residual steps, each normalised first."""
     figure = DescribedFigure(
         figsize=(9, 3.4),
-        alt="One Llama block, left to right. The stream x runs along the bottom. Twice a branch "
-        "leaves it, passes RMSNorm, then attention the first time and the SwiGLU feed-forward "
-        "network the second time, and is added back.",
+        alt="One Llama block, left to right. Along the bottom runs x, one vector per token. Twice "
+        "a branch leaves it, passes RMSNorm, then attention the first time and the SwiGLU "
+        "feed-forward network the second time, and is added back.",
     )
     ax = figure.add_axes((0, 0, 1, 1))
     ax.set(xlim=(0, 18.2), ylim=(0, 6.8))

@@ -1,5 +1,6 @@
 """claim, near, above, below, same, recap, predict: what they promise, and every message."""
 
+import io
 import math
 
 import numpy as np
@@ -74,7 +75,7 @@ def test_near_is_relative_to_the_largest_expected():
         (torch.ones(0), 1, ValueError, "measured holds no number: such a check could not fail"),
         (1.0, [], ValueError, "expected holds no number"),
         (True, 1, TypeError, "measured must be real numbers, got torch.bool"),
-        (1.0, 1j, TypeError, "expected must be real numbers, got torch.complex64"),
+        (1.0, 1j, TypeError, "expected must be real numbers, got torch.complex128"),
     ],
 )
 def test_near_refuses_what_it_cannot_compare(measured, expected, error, words):
@@ -82,10 +83,35 @@ def test_near_refuses_what_it_cannot_compare(measured, expected, error, words):
         near(measured, expected)
 
 
-@pytest.mark.parametrize("within", [-1e-5, NAN])
-def test_near_refuses_a_senseless_tolerance(within):
-    with pytest.raises(ValueError, match="within must be zero or more"):
+@pytest.mark.parametrize("within", [-1e-5, 1, math.inf])
+def test_near_refuses_a_tolerance_that_lets_anything_through(within):
+    with pytest.raises(ValueError, match="within must be zero or more and less than 1"):
         near(1, 1, within)
+
+
+@pytest.mark.parametrize("number", [NAN, True, None, "1", 1j, [1], torch.tensor(1.0)])
+def test_a_bound_is_one_number(number):
+    with pytest.raises(TypeError, match="within must be one number, got"):
+        near(1, 1, number)
+    for check in (above, below):
+        with pytest.raises(TypeError, match="bound must be one number, got"):
+            check(1, number)
+
+
+def test_numbers_keep_all_their_digits():
+    assert not above(0.1, 0.1) and not below(0.7, 0.7)
+    assert not near(1 + 5e-8, 1, within=0)
+    assert near(torch.tensor(3**0.5, dtype=torch.float64), 3**0.5, 1e-12)
+
+
+def test_torchs_default_dtype_and_device_play_no_part():
+    torch.set_default_dtype(torch.bfloat16)
+    torch.set_default_device("meta")
+    try:
+        assert not near(1.003, 1) and above(0.501, 0.5)
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
 
 
 def test_near_leaves_a_gradient_alone():
@@ -110,10 +136,10 @@ def test_near_leaves_a_gradient_alone():
         (same((2, 3), (2, 3)), True, "(2, 3)"),
         (same(torch.ones(2, 3).shape, (2, 3)), True, "(2, 3)"),
         (same("error", "same numbers"), False, "error, expected same numbers"),
-        (same(torch.ones(2), torch.ones(2)), True, "bit for bit"),
-        (same(torch.ones(2), torch.ones(2).half()), False, "not equal bit for bit"),
-        (same(torch.ones(2), torch.ones(2, 1)), False, "not equal bit for bit"),
-        (same(torch.tensor([NAN]), torch.tensor([NAN])), False, "not equal bit for bit"),
+        (same(torch.ones(2), torch.ones(2)), True, "2 equal numbers"),
+        (same(torch.ones(2), torch.ones(2).half()), False, "not equal"),
+        (same(torch.ones(2), torch.ones(2, 1)), False, "not equal"),
+        (same(torch.tensor([NAN]), torch.tensor([NAN])), False, "not equal"),
     ],
 )
 def test_the_other_evidence(evidence, holds, words):
@@ -127,9 +153,18 @@ def test_nothing_is_neither_above_nor_below(check):
         check(torch.ones(0), 1)
 
 
-def test_same_refuses_to_compare_a_tensor_with_a_list():
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [(torch.ones(2), [1, 1]), (np.ones(2), np.ones(2)), (np.ones((1, 1)), 1)],
+)
+def test_same_refuses_what_would_be_broadcast(measured, expected):
     with pytest.raises(TypeError, match="two tensors or two plain values"):
-        same(torch.ones(2), [1, 1])
+        same(measured, expected)
+
+
+def test_same_refuses_to_compare_nothing():
+    with pytest.raises(ValueError, match="measured holds no number: such a check could not fail"):
+        same(torch.ones(0), torch.ones(0))
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -210,6 +245,21 @@ def test_the_recap_is_a_table_that_a_bar_does_not_break(monkeypatch):
     assert shown == ["| What holds | Measured here |\n|:--|:--|\n| \\|x\\| is 2 | 2, to 1e-5 |"]
 
 
+def test_a_claim_that_is_run_again_keeps_its_place(capsys):
+    claim("First", True)
+    claim("Second", True)
+    claim("First", True)
+    assert list(claims._made) == ["First", "Second"]
+
+
+def test_a_terminal_without_the_signs_gets_question_marks(monkeypatch):
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", stdout)
+    claim("√2 is 1.414", near(2**0.5, 1.414, within=1e-3))
+    stdout.flush()
+    assert stdout.buffer.getvalue() == b"? ?2 is 1.414  [1.414, to 0.001]\n"
+
+
 # --- predict
 
 
@@ -222,13 +272,16 @@ def test_the_recap_is_a_table_that_a_bar_does_not_break(monkeypatch):
         (2.03, "✔ Yes: 2"),
         ("2", "✔ Yes: 2"),
         (torch.tensor(2.0), "✔ Yes: 2"),
-        (2.05, "✘ Not 2.05  [run the next cell to see]"),
+        (2.05, "✘ Not 2.05  [too large; run the next cell to see]"),
+        (-2, "✘ Not -2  [too small; run the next cell to see]"),
+        (True, "○ A number, please  [for instance 2 or 0.5, without quotes]"),
+        (0.1 + 0.2, "✘ Not 0.3  [too small; run the next cell to see]"),
         (6, f"✘ Not 6  [{REASONS['length of y'][6]}]"),
         (6.05, f"✘ Not 6.05  [{REASONS['length of y'][6]}]"),
-        ("two", "○ A number, please  [for instance 2 or 0.5]"),
-        (NAN, "○ A number, please  [for instance 2 or 0.5]"),
-        (torch.ones(2), "○ A number, please  [for instance 2 or 0.5]"),
-        ([2], "○ A number, please  [for instance 2 or 0.5]"),
+        ("two", "○ A number, please  [for instance 2 or 0.5, without quotes]"),
+        (NAN, "○ A number, please  [for instance 2 or 0.5, without quotes]"),
+        (torch.ones(2), "○ A number, please  [for instance 2 or 0.5, without quotes]"),
+        ([2], "○ A number, please  [for instance 2 or 0.5, without quotes]"),
     ],
 )
 def test_each_guess_of_a_number_is_answered(guess, said, capsys):
@@ -248,6 +301,65 @@ def test_each_guess_of_a_number_is_answered(guess, said, capsys):
 def test_each_guess_of_a_word_is_answered(guess, said, capsys):
     predict(guess, "other numbers", "forgotten keepdim")
     assert capsys.readouterr().out.strip() == said
+
+
+@pytest.mark.parametrize(
+    ("guess", "said"),
+    [
+        ((2, 4, 1), "✔ Yes: (2, 4, 1)"),
+        ("(2, 4, 1)", "✔ Yes: (2, 4, 1)"),
+        ((2, 4), f"✘ Not (2, 4)  [{REASONS['shape of the mean square']['(2, 4)']}]"),
+        (torch.ones(2, 1, 8).shape, "○ Choose one of these  [(1,), (2, 1, 1), (2, 1, 8)"),
+        (4, "○ Choose one of these  [(1,), (2, 1, 1), (2, 1, 8)"),
+    ],
+)
+def test_a_shape_is_a_word(guess, said, capsys):
+    predict(guess, "(2, 4, 1)", "shape of the mean square")
+    assert capsys.readouterr().out.startswith(said)
+
+
+@pytest.mark.parametrize("guess", [63.9, 64, 64.5])
+def test_the_closest_of_two_reasons_is_given(guess, capsys):
+    predict(guess, 19.3, "short token")
+    assert REASONS["short token"][64] in capsys.readouterr().out
+    predict(63.71, 19.3, "short token")
+    assert REASONS["short token"][63.7] in capsys.readouterr().out
+
+
+def test_an_infinite_guess_finds_its_reason(capsys):
+    predict(math.inf, 0, "300 in float16")
+    assert REASONS["300 in float16"][math.inf] in capsys.readouterr().out
+
+
+class Unspeakable:
+    def __float__(self):
+        raise KeyError("no number here")
+
+    def __str__(self):
+        raise KeyError("no word here")
+
+
+@pytest.mark.parametrize(
+    "guess",
+    [Unspeakable(), 10**5000, np.complex64(2 + 5j), torch.ones(2), {}, lambda: 2],
+    ids=["unspeakable", "a huge number", "complex", "two numbers", "dict", "function"],
+)
+def test_whatever_a_learner_types_is_answered(guess, capsys, recwarn):
+    predict(guess, 2, "length of y")
+    assert "A number, please" in capsys.readouterr().out
+    predict(guess, "other numbers", "forgotten keepdim")
+    assert "Choose one of these" in capsys.readouterr().out
+    assert not recwarn.list
+
+
+def test_a_guess_that_wants_a_gradient_is_a_guess(capsys, recwarn):
+    predict(torch.tensor(2.0, requires_grad=True), 2, "length of y")
+    assert capsys.readouterr().out.strip() == "✔ Yes: 2" and not recwarn.list
+
+
+def test_an_answer_that_is_no_number_is_the_authors_fault_even_before_a_guess():
+    with pytest.raises((RuntimeError, ValueError)):
+        predict(None, torch.ones(2), "length of y")
 
 
 def test_a_guess_of_zero_is_a_guess(capsys):

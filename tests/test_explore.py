@@ -4,6 +4,7 @@ import io
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from matplotlib.figure import Figure
 from PIL import Image
 
 from course_utils import explore as explore_module
@@ -113,23 +114,84 @@ def test_update_must_say_something(said):
 
 
 def test_a_preset_for_an_unknown_control_is_refused():
-    with pytest.raises(
-        ValueError, match=r"preset 'Far' names \['plaice'\], the controls are \['pl"
-    ):
+    with pytest.raises(ValueError, match=r"preset 'Far': \['plaice'\] are not among the controls"):
         make(presets={"Far": {"plaice": 10.0}})
 
 
 def test_setting_an_unknown_control_is_refused():
-    with pytest.raises(ValueError, match=r"set names \['plaice'\]"):
+    with pytest.raises(ValueError, match=r"\['plaice'\] are not among the controls \['place'\]"):
         make().set(plaice=3)
 
 
-def test_after_a_refused_value_the_controls_still_work():
+@pytest.mark.parametrize("value", ["far", 99.0, float("nan")])
+def test_a_preset_that_cannot_be_is_refused_at_once(value):
+    with pytest.raises(ValueError, match="preset 'Far': "):
+        make(presets={"Far": {"place": value}})
+
+
+def test_a_preset_whose_picture_fails_is_refused_at_once():
+    def update(place):
+        return "fine" if place < 5 else 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        make(update, presets={"Far": {"place": 9.0}})
+
+
+@pytest.mark.parametrize("value", ["far", 99.0])
+def test_a_refused_value_moves_nothing_and_the_controls_still_work(value):
+    controls = {name: slider(name, 0.0, (0, 1), 0.1) for name in "ab"}
+    explorer = make(lambda a, b: f"a is {a}", **controls)
+    before = bytes(explorer.picture.value)
+    with pytest.raises(Exception, match=r"b cannot be 99.0: its limits make it 1.0|trait"):
+        explorer.set(a=0.5, b=value)
+    assert (explorer.controls["a"].value, explorer.controls["b"].value) == (0, 0)
+    assert bytes(explorer.picture.value) == before
+    explorer.controls["a"].value = 0.3
+    assert "a is 0.3" in explorer.words.value
+
+
+def test_a_preset_shows_the_same_wherever_one_comes_from():
+    controls = {name: slider(name, 0.0, (0, 1), 0.1) for name in "ab"}
+    explorer = make(lambda a, b: f"{a}, {b}", {"A": {"a": 1.0}}, **controls)
+    explorer.set(b=0.5)
+    explorer.buttons["A"].click()
+    assert "1.0, 0.0" in explorer.words.value
+
+
+def test_a_figure_has_one_explorer():
     explorer = make()
-    with pytest.raises(Exception, match="trait"):
-        explorer.set(place="far")
-    explorer.controls["place"].value = 3
-    assert "The dot is at 3" in explorer.words.value
+    with pytest.raises(ValueError, match="figure already has an explorer: draw it afresh"):
+        explore(explorer.figure, explorer.update, place=slider("place", 1.0, (0, 10), 0.5))
+
+
+@pytest.mark.parametrize(
+    ("figure", "presets", "control", "words"),
+    [
+        (None, {}, slider("p", 1.0, (0, 2), 1), "figure must be a DescribedFigure, got NoneType"),
+        (Figure(), {}, slider("p", 1.0, (0, 2), 1), "figure must be a DescribedFigure, got Figure"),
+        ("own", {}, 3, "p must be a widget with a value and a description"),
+        ("own", {}, slider("", 1.0, (0, 2), 1), "p must be a widget with a value and a descrip"),
+        ("own", {"A": ["p"]}, slider("p", 1.0, (0, 2), 1), "preset 'A' must be a dict of values"),
+    ],
+)
+def test_what_cannot_be_explored_is_named(figure, presets, control, words):
+    figure = DescribedFigure(alt="Nothing.") if figure == "own" else figure
+    with pytest.raises(TypeError, match=words):
+        explore(figure, lambda p: "said", presets, p=control)
+
+
+@pytest.mark.parametrize("make_one", [slider, log_slider])
+@pytest.mark.parametrize(
+    ("value", "limits", "step"), [(99, (1, 10), 1), (1, (10, 1), 1), (1, (1, 2), 0)]
+)
+def test_a_slider_outside_its_limits_is_refused(make_one, value, limits, step):
+    with pytest.raises(ValueError, match=r"p: .* must lie in the limits .*, step .* above zero"):
+        make_one("p", value, limits, step)
+
+
+def test_a_log_slider_cannot_reach_zero():
+    with pytest.raises(ValueError, match="eps: powers of ten are above zero"):
+        log_slider("eps", 1.0, (0, 10), 1)
 
 
 def test_a_preset_called_reset_is_refused():

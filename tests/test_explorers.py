@@ -125,13 +125,13 @@ def test_the_token_and_its_norm_are_drawn(token):
     moving = [line for line in before.get_lines() if line.get_animated()]
     drawn = sorted(line.get_ydata()[0] for line in moving)
     assert drawn == pytest.approx([-size, size], rel=1e-5)
-    assert f"The root mean square of x is {size:.2f}." in explorer.words.value
+    assert f"x has root mean square {size:.2f}." in explorer.words.value
 
 
 def test_a_token_of_zeros_is_explained():
     explorer = explorers.token_explorer()
     explorer.buttons["All zero"].click()
-    assert "stays zero: eps keeps" in explorer.words.value
+    assert "stays zero: a small number under the root" in explorer.words.value
     assert heights(explorer.figure.axes[1], 0).tolist() == [0, 0, 0, 0]
 
 

@@ -27,6 +27,23 @@ def test_with_rms_sets_each_vector(dtype):
     torch.testing.assert_close(x[0], (BY_HAND / 3000).to(dtype))
 
 
+@pytest.mark.parametrize(
+    ("x", "error", "words"),
+    [
+        (torch.tensor([1, -1]), TypeError, "x must be a floating-point tensor, got torch.int64"),
+        (torch.tensor([[1.0], [0.0]]), ValueError, "x has a row of zeros"),
+    ],
+)
+def test_with_rms_refuses_what_it_cannot_scale(x, error, words):
+    with pytest.raises(error, match=words):
+        measure.with_rms(x, 1.0)
+
+
+def test_relative_change_needs_something_to_be_relative_to():
+    with pytest.raises(ValueError, match="before is zero: no change is relative to it"):
+        measure.relative_change(BY_HAND, 0 * BY_HAND)
+
+
 def test_relative_change_is_a_ratio_of_lengths():
     assert measure.relative_change(1.5 * BY_HAND, BY_HAND) == 0.5
     with pytest.raises(ValueError, match=r"after has shape \(4,\), before \(1, 4\)"):
@@ -75,6 +92,15 @@ def test_the_planes_points_lie_on_two_rings_in_sixteen_directions():
 )
 def test_outcome_names_what_came_out(make, said):
     assert measure.outcome(make, BY_HAND) == said
+
+
+def test_outcome_of_zeros_is_no_division_by_zero():
+    assert measure.outcome(lambda: torch.zeros(3), torch.zeros(3)) == "same numbers"
+
+
+def test_outcome_needs_a_tensor():
+    with pytest.raises(TypeError, match="make must return a tensor, got NoneType"):
+        measure.outcome(lambda: None, BY_HAND)
 
 
 def test_outcome_lets_a_slip_of_the_pen_through():

@@ -15,6 +15,7 @@ CITED = {
     "01_rmsnorm_vs_layernorm.ipynb": {"2019": "the year of Zhang & Sennrich's paper"},
 }
 AMERICAN = r"\b(\w{4,}iz(e|es|ed|ing|ation)|center\w*|behavior\w*|colors?|gray)\b"
+FOLDED = {"outputs_hidden": True, "source_hidden": True}
 LIBRARY = {"rms_norm", "layer_norm", "RMSNorm", "norm", "first_rms_norm"}
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem[:2])
@@ -219,7 +220,7 @@ def test_no_stored_output_gives_an_answer_away(path, truths):
         for call in calls(asking.source, "predict"):
             truth = truths[path.name][call.args[2].value]
             assert [t.startswith("○ Your guess first") for t in texts(asking)] == [True]
-            assert answering.metadata.get("jupyter") == {"outputs_hidden": True}
+            assert answering.metadata.get("jupyter") == FOLDED
             first = texts(answering)[0].splitlines()[0]
             assert not says(first, truth), first
 

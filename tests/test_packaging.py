@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
-CONDA_NAMES = {"torch": "pytorch-cpu", "matplotlib": "matplotlib-base"}
+CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
 LOCKS = ("requirements.lock", "requirements-references.lock")
 ANNOUNCEMENTS = 'jupyter labextension disable .*"@jupyterlab/apputils-extension:announcements"'
 
@@ -167,7 +167,8 @@ def test_the_reference_lock_pins_its_extra():
 def conda():
     lines = yaml.safe_load(text("environment.yml"))["dependencies"]
     assert all(isinstance(line, str) for line in lines), "a pip section defeats Binder's cache"
-    return {re.match(r"[\w-]+", line)[0]: re.sub(r"^[\w-]+", "", line) for line in lines}
+    pairs = [re.fullmatch(r"([\w-]+) ?(\S*)( cpu\*)?", line).groups() for line in lines]
+    return {name: asked for name, asked, _ in pairs}
 
 
 @pytest.mark.parametrize("name", RANGES)
@@ -181,6 +182,10 @@ def test_conda_asks_for_the_same_range_or_a_tighter_one(name):
 def test_conda_has_nothing_that_pyproject_does_not_ask_for():
     names = {CONDA_NAMES.get(name, name) for name in RANGES}
     assert conda().keys() - names == {"python", "pip"}
+
+
+def test_conda_takes_the_build_of_torch_without_cuda():
+    assert re.search(r"- pytorch \S+ cpu\*$", text("environment.yml"), re.M)
 
 
 def test_conda_pins_a_python_that_the_course_accepts():

@@ -1,298 +1,207 @@
-"""Wrong versions of the library's functions: real mistakes, each of which some claim must notice.
+"""Wrong versions: real mistakes, each of which some claim in the course must notice.
 
-A version takes its function's place by `__code__`, so that every copy of the name is reached; it
-runs with the library module's globals (there `_upcast` is `layers._upcast`) and its closure.
-To add a mistake, write it here: test_claims_can_fail.py says which claims it breaks.
+A mistake of the library is a change in the text of one function. It takes the right one's place by
+`__code__`, so that every copy of the name is reached. A mistake of a notebook is a change in the
+text of one cell, and names the claim that it must break.
 """
 
-# ruff: noqa: F821  the names come from the library's module
-
+import ast
 import contextlib
+import inspect
+import textwrap
 
 from course_utils import layers, measure
 
-# --- rms_norm: what the divisor is
-
-
-def rms_norm_mean_over_everything(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().mean() + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_mean_over_the_sequence(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().mean(dim=(-2, -1)[-x.ndim :], keepdim=True) + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_mean_over_the_first_axis(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().mean(dim=0, keepdim=True) + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_without_keepdim(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().mean(dim=-1) + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_by_the_sum(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().sum(dim=-1, keepdim=True) + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_by_the_variance(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.var(dim=-1, keepdim=True, correction=0) + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_by_the_unbiased_variance_of_centred_x(x, weight=None, eps=1e-6):
-    x = x - x.mean(dim=-1, keepdim=True)
-    y = x * torch.rsqrt(x.var(dim=-1, keepdim=True) + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_that_centres(x, weight=None, eps=1e-6):
-    x = x - x.mean(dim=-1, keepdim=True)
-    y = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_by_the_square_of_the_mean(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.mean(dim=-1, keepdim=True).square() + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_by_the_mean_of_absolute_values(x, weight=None, eps=1e-6):
-    y = x / (x.abs().mean(dim=-1, keepdim=True) + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_by_the_largest(x, weight=None, eps=1e-6):
-    y = x / (x.abs().amax(dim=-1, keepdim=True) + eps)
-    return y if weight is None else y * weight
-
-
-# --- rms_norm: roots and eps
-
-
-def rms_norm_multiplied_by_the_root(x, weight=None, eps=1e-6):
-    y = x * torch.sqrt(x.square().mean(dim=-1, keepdim=True) + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_without_root(x, weight=None, eps=1e-6):
-    y = x / (x.square().mean(dim=-1, keepdim=True) + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_with_two_roots(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True).sqrt() + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_eps_outside(x, weight=None, eps=1e-6):
-    y = x / (x.square().mean(dim=-1, keepdim=True).sqrt() + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_eps_forgotten(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True))
-    return y if weight is None else y * weight
-
-
-def rms_norm_eps_fixed(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + 1e-6)
-    return y if weight is None else y * weight
-
-
-def rms_norm_eps_as_a_floor(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True).clamp_min(eps))
-    return y if weight is None else y * weight
-
-
-def rms_norm_zeros_kept_from_nan(x, weight=None, eps=1e-6):
-    y = (x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)).nan_to_num()
-    return y if weight is None else y * weight
-
-
-# --- rms_norm: dtype, weight, input
-
-
-def rms_norm_without_upcast(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_upcast_after_the_square(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().float().mean(dim=-1, keepdim=True) + eps)
-    return y.to(x.dtype) if weight is None else y.to(x.dtype) * weight
-
-
-def rms_norm_weight_ignored(x, weight=None, eps=1e-6):
-    h = _upcast(x)
-    return (h * torch.rsqrt(h.square().mean(dim=-1, keepdim=True) + eps)).to(x.dtype)
-
-
-def rms_norm_weight_before_the_statistic(x, weight=None, eps=1e-6):
-    x = x if weight is None else x * weight
-    return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
-
-
-def rms_norm_weight_twice(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
-    return y if weight is None else y * weight * weight
-
-
-def rms_norm_one_plus_weight(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
-    return y if weight is None else y * (1 + weight)
-
-
-def rms_norm_in_place(x, weight=None, eps=1e-6):
-    x.mul_(torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps))
-    return x if weight is None else x * weight
-
-
-def rms_norm_that_changes_nothing(x, weight=None, eps=1e-6):
-    return x if weight is None else x * weight
-
-
-def rms_norm_that_flips_the_sign(x, weight=None, eps=1e-6):
-    y = -x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
-    return y if weight is None else y * weight
-
-
-def rms_norm_all_signs(x, weight=None, eps=1e-6):
-    y = x.sign()
-    return y if weight is None else y * weight
-
-
-def rms_norm_detached(x, weight=None, eps=1e-6):
-    y = x * torch.rsqrt(x.detach().square().mean(dim=-1, keepdim=True) + eps)
-    return y if weight is None else y * weight
-
-
-# --- layer_norm
-
-
-def layer_norm_without_centring(x, weight=None, bias=None, eps=1e-5):
-    return rms_norm(x, weight, eps)
-
-
-def layer_norm_centred_over_everything(x, weight=None, bias=None, eps=1e-5):
-    return rms_norm(x - x.mean(), weight, eps)
-
-
-def layer_norm_by_the_unbiased_variance(x, weight=None, bias=None, eps=1e-5):
-    h = x - x.mean(dim=-1, keepdim=True)
-    return h * torch.rsqrt(x.var(dim=-1, keepdim=True) + eps)
-
-
-def layer_norm_that_only_centres(x, weight=None, bias=None, eps=1e-5):
-    return x - x.mean(dim=-1, keepdim=True)
-
-
-# --- RMSNorm, the module
-
-
-class Inits:  # in a class, so that super() finds the closure that it needs
-    def module_init_with_random_weight(self, dim, eps=1e-6):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(1 + torch.randn(dim) / dim**0.5)
-
-    def module_init_with_zeros(self, dim, eps=1e-6):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.zeros(dim))
-
-    def module_init_with_one_weight_for_all(self, dim, eps=1e-6):
-        super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(1))
-
-    def module_init_with_a_fixed_eps(self, dim, eps=1e-6):
-        super().__init__()
-        self.eps = 1e-5
-        self.weight = nn.Parameter(torch.ones(dim))
-
-
-def module_forward_without_weight(self, x):
-    return rms_norm(x, None, self.eps)
-
-
-def module_forward_with_frozen_weight(self, x):
-    return rms_norm(x, self.weight.detach(), self.eps)
-
-
-# --- measure
-
-
-def rms_of_all(x):
-    return x.double().square().mean().sqrt()
-
-
-def rms_without_root(x):
-    return x.double().square().mean(dim=-1)
-
-
-def rms_by_the_sum(x):
-    return x.double().square().sum(dim=-1).sqrt()
-
-
-def with_rms_unscaled(x, value):
-    return x
-
-
-def relative_change_without_reference(after, before):
-    return (after.double() - before.double()).norm().item()
-
-
-def relative_change_none(after, before):
-    return 0.0
-
-
-def outcome_always_an_error(make, right, within=1e-5):
-    return "error"
-
-
-def outcome_always_right(make, right, within=1e-5):
-    return "same numbers"
-
-
-TARGETS = {
-    "rms_norm_": layers.rms_norm,
-    "layer_norm_": layers.layer_norm,
-    "module_init_": layers.RMSNorm.__init__,
-    "module_forward_": layers.RMSNorm.forward,
-    "with_rms_": measure.with_rms,
-    "rms_": measure.rms,
-    "relative_change_": measure.relative_change,
-    "outcome_": measure.outcome,
+MEAN_SQUARE = "h.square().mean(dim=-1, keepdim=True)"
+DIVISION = "h * torch.rsqrt(mean_square + eps)"
+RESULT = "return y if weight is None else y * weight"
+CENTRED = "h - h.mean(dim=-1, keepdim=True)"
+
+# function -> what is wrong -> (right text, wrong text), one or several
+LIBRARY = {
+    layers.rms_norm: {
+        # which numbers go into the divisor
+        "mean over everything": (MEAN_SQUARE, "h.square().mean()"),
+        "mean over the sequence": ("dim=-1", "dim=(-2, -1)[-x.ndim :]"),
+        "mean over the first axis": ("dim=-1", "dim=0"),
+        "keepdim forgotten": (", keepdim=True", ""),
+        "statistic of the first sequence": (MEAN_SQUARE, MEAN_SQUARE + "[:1]"),
+        "sum": (".mean(", ".sum("),
+        "variance": (MEAN_SQUARE, "h.var(dim=-1, keepdim=True, correction=0)"),
+        "unbiased mean": (MEAN_SQUARE, MEAN_SQUARE + " * x.shape[-1] / (x.shape[-1] - 1)"),
+        "centres": ("_upcast(x)", "_upcast(x) - _upcast(x).mean(dim=-1, keepdim=True)"),
+        "square of the mean": (MEAN_SQUARE, "h.mean(dim=-1, keepdim=True).square()"),
+        "mean of absolute values": (MEAN_SQUARE, "h.abs().mean(dim=-1, keepdim=True).square()"),
+        "largest": (MEAN_SQUARE, "h.abs().amax(dim=-1, keepdim=True).square()"),
+        # root and eps
+        "multiplied by the root": ("torch.rsqrt", "torch.sqrt"),
+        "no root": (DIVISION, "h / (mean_square + eps)"),
+        "two roots": ("mean_square + eps", "mean_square.sqrt() + eps"),
+        "eps outside": (DIVISION, "h / (mean_square.sqrt() + eps)"),
+        "eps forgotten": ("mean_square + eps", "mean_square"),
+        "eps fixed at 1e-6": ("mean_square + eps", "mean_square + 1e-6"),
+        "eps fixed at 1e-5": ("mean_square + eps", "mean_square + 1e-5"),
+        "eps squared": ("mean_square + eps", "mean_square + eps**2"),
+        "eps shared by the features": ("mean_square + eps", "mean_square + eps / x.shape[-1]"),
+        "eps as a floor": ("mean_square + eps", "mean_square.clamp_min(eps)"),
+        "another default eps": ("eps=1e-6", "eps=1e-5"),
+        "no default eps": ("eps=1e-6", "eps=0.0"),
+        "NaN hidden": (".to(x.dtype)", ".nan_to_num().to(x.dtype)"),
+        # dtype
+        "no upcast": ("_upcast(x)", "x"),
+        "upcast after the square": ("h.square()", "_upcast(x.square())"),
+        "not cast back": (".to(x.dtype)", ""),
+        # weight
+        "weight ignored": ("y * weight", "y"),
+        "weight before the statistic": (
+            ("_upcast(x)", "_upcast(x if weight is None else x * weight)"),
+            (RESULT, "return y"),
+        ),
+        "weight twice": ("y * weight", "y * weight * weight"),
+        "one plus weight": ("y * weight", "y * (1 + weight)"),
+        "weight without its sign": ("y * weight", "y * weight.abs()"),
+        "weight frozen": ("y * weight", "y * weight.detach()"),
+        # the rest
+        "in place": (f"({DIVISION})", "h.mul_(torch.rsqrt(mean_square + eps))"),
+        "nothing done": (DIVISION, "h"),
+        "sign flipped": (DIVISION, "-" + DIVISION),
+        "signs only": (DIVISION, "h.sign()"),
+        "clamped": (".to(x.dtype)", ".clamp(-3, 3).to(x.dtype)"),
+        # the gradient
+        "statistic detached": ("h.square()", "h.detach().square()"),
+        "gradient doubled": (RESULT, "y = 2 * y - y.detach()\n    " + RESULT),
+        "gradient flipped": (RESULT, "y = 2 * y.detach() - y\n    " + RESULT),
+        "weight missing in the gradient": ("y * weight", "y + y.detach() * (weight - 1)"),
+    },
+    layers.layer_norm: {
+        "not centred": (CENTRED, "h"),
+        "centred over everything": (CENTRED, "h - h.mean()"),
+        "only centred": (f"rms_norm({CENTRED}, weight, eps)", CENTRED),
+        "sign flipped": (CENTRED, "h.mean(dim=-1, keepdim=True) - h"),
+        "features reversed": (CENTRED, f"({CENTRED}).flip(-1)"),
+        "tokens rolled": (CENTRED, f"({CENTRED}).roll(1, 0)"),
+        "eps forgotten": ("weight, eps)", "weight, 0.0)"),
+        "eps fixed": ("weight, eps)", "weight, 1e-5)"),
+        "weight ignored": ("weight, eps)", "None, eps)"),
+        "bias ignored": ("y + bias", "y"),
+        "bias before the weight": (
+            ("weight, eps)", "None, eps)"),
+            ("y + bias", "(y + bias) * weight"),
+        ),
+        "another default eps": ("eps=1e-5", "eps=1e-2"),
+    },
+    layers.RMSNorm.__init__: {
+        "random weight": ("torch.ones(dim)", "1 + torch.randn(dim) / dim**0.5"),
+        "weight of zeros": ("torch.ones", "torch.zeros"),
+        "one weight for all": ("torch.ones(dim)", "torch.ones(1)"),
+        "eps fixed": ("self.eps = eps", "self.eps = 1e-6"),
+        "a bias": (
+            "self.weight =",
+            "self.bias = nn.Parameter(torch.zeros(dim)); self.weight =",
+        ),
+    },
+    layers.RMSNorm.forward: {
+        "weight ignored": ("self.weight", "None"),
+        "weight frozen": ("self.weight", "self.weight.detach()"),
+        "eps dropped": (", self.eps", ""),
+    },
+    measure.rms: {
+        "over everything": ("mean(dim=-1)", "mean()"),
+        "no root": (".sqrt()", ""),
+        "sum": (".mean(", ".sum("),
+    },
+    measure.with_rms: {
+        "unscaled": ("(value / rms(x))", "(value / value + 0 * rms(x))"),
+        "value ignored": ("value / rms(x)", "1 / rms(x)"),
+    },
+    measure.relative_change: {
+        "not relative": (" / before.double().norm()", ""),
+        "always nothing": ("(after.double() - before.double())", "(0 * after.double())"),
+    },
+    measure.outcome: {
+        "always an error": ("made = make()", 'return "error"'),
+        "always right": ("made = make()", 'return "same numbers"'),
+    },
 }
 
 
-def _target(name):
-    """The library function a version stands in for: the longest matching beginning of its name."""
-    prefixes = [prefix for prefix in TARGETS if name.startswith(prefix)]
-    return TARGETS[max(prefixes, key=len)] if prefixes else None
-
-
-WRONG = {
-    name: f
-    for name, f in [*globals().items(), *vars(Inits).items()]
-    if callable(f) and _target(name)
+# A mistake in a notebook's cell, for claims about plain torch code, without the library:
+# (the notebook's number, right text, wrong text) -> the sentences that it must make false.
+KEEPDIM_BACK = (".mean(dim=-1).sqrt()", ".mean(dim=-1, keepdim=True).sqrt()")
+CELLS = {
+    ("00", "x = growth * torch.randn", "x = torch.randn"): [
+        "Without a norm 40 layers that grow by 1.5 give millions",
+        "Without a norm 40 layers that halve leave next to nothing",
+    ],
+    ("00", *KEEPDIM_BACK): [
+        "A forgotten keepdim gives other numbers, in silence",
+        "A forgotten keepdim misses by more than a quarter",
+    ],
+    ("00", "squares = big.square()", "squares = big.float().square()"): [
+        "In float16 the bare formula turns 300s into zeros"
+    ],
+    ("01", "y = x / x.square().mean()", "y = x / x.square().sum()"): [
+        "x divided by its RMS has RMS 1"
+    ],
+    ("01", "statistic = x.square().mean(dim=-1, keepdim=True)", "statistic = x.square().mean()"): [
+        "The mean square is one number per token"
+    ],
+    ("01", "x * torch.rsqrt(mean_square + eps)", "x / torch.rsqrt(mean_square + eps)"): [
+        "first_rms_norm is torch's RMSNorm"
+    ],
+    ("01", "cube.square()" + KEEPDIM_BACK[0], "cube.square()" + KEEPDIM_BACK[1]): [
+        "Without keepdim, [1, 2, 3] is divided by the RMS of token [2, 3]"
+    ],
+    ("01", "x.square()" + KEEPDIM_BACK[0], "x.square()" + KEEPDIM_BACK[1]): [
+        "Without keepdim sizes 3, 4, 5 raise an error",
+        "Without keepdim one token gets another shape",
+    ],
+    ("01", "x.var(dim=-1, correction=0)", "x.var(dim=-1, correction=1)"): [
+        "mean square = variance + mean²"
+    ],
+    ("01", "x.std(dim=-1, correction=0, keepdim=True)", "x.std(dim=-1, keepdim=True)"): [
+        "On centred input dividing by std passes"
+    ],
+    ("01", "x.std(dim=-1, correction=0, keepdim=True)", "rms(x).unsqueeze(-1)"): [
+        "On x + 3 dividing by std misses by more than half"
+    ],
+    ("02", "x.square().sum(dim=-1, keepdim=True)", "x.square().mean(dim=-1, keepdim=True)"): [
+        "With a sum in place of the mean the length is 1"
+    ],
 }
+
+
+def change(function, *pairs):
+    """The function with each (right text, wrong text) of pairs put into its source."""
+    source = textwrap.dedent(inspect.getsource(function))
+    for right, wrong in pairs:
+        if right not in source:
+            raise ValueError(f"{function.__qualname__} has no {right!r}: its wrong version is old")
+        source = source.replace(right, wrong)
+    wrapped = "class Wrapped:\n" + textwrap.indent(
+        source, "    "
+    )  # so that super() has its closure
+    namespace = dict(function.__globals__)
+    exec(compile(ast.parse(wrapped), f"wrong {function.__name__}", "exec"), namespace)
+    return vars(namespace["Wrapped"])[function.__name__]
 
 
 @contextlib.contextmanager
-def in_place(name):
+def in_place(function, wrong):
     """Let the wrong version run in the place of the library's function."""
-    target, wrong = _target(name), WRONG[name]
-    right = target.__code__
-    if wrong.__code__.co_freevars != right.co_freevars:
-        raise ValueError(f"{name} has another closure than the function it stands in for")
-    target.__code__ = wrong.__code__
+    right = function.__code__, function.__defaults__
+    function.__code__, function.__defaults__ = wrong.__code__, wrong.__defaults__
     try:
         yield
     finally:
-        target.__code__ = right
+        function.__code__, function.__defaults__ = right
+
+
+WRONG = {
+    f"{function.__qualname__}: {what}": (
+        function,
+        pairs if isinstance(pairs[0], tuple) else (pairs,),
+    )
+    for function, mistakes in LIBRARY.items()
+    for what, pairs in mistakes.items()
+}

@@ -73,7 +73,11 @@ def picture(notebook):
 
 
 if __name__ == "__main__":
-    for path in map(Path, sys.argv[1:] or sorted(NOTEBOOKS.glob("*.ipynb"))):
+    paths = [Path(name) for name in sys.argv[1:]] or sorted(NOTEBOOKS.glob("*.ipynb"))
+    for path in paths:
+        if path.suffix != ".ipynb" or not path.is_file():
+            sys.exit(f"{path} is no notebook")
+    for path in paths:
         refresh(path.resolve())
         print(f"{path.name}: executed and stored")
     PICTURE.write_bytes(picture(nbformat.read(PICTURED, as_version=4)))
