@@ -141,9 +141,9 @@ class Explorer:
         for artist in self.moving:
             self.figure.draw_artist(artist)
         size = self.canvas.get_width_height()
-        picture = Image.frombuffer("RGBA", size, self.canvas.buffer_rgba())
+        picture = Image.frombuffer("RGBX", size, self.canvas.buffer_rgba())  # X: no alpha to drop
         buffer = io.BytesIO()
-        picture.convert("RGB").save(buffer, "jpeg", quality=92, subsampling=0)
+        picture.save(buffer, "jpeg", quality=92, subsampling=0)
         self.picture.value = buffer.getvalue()
         self._say(words)
 

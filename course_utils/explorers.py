@@ -147,7 +147,7 @@ def plane_explorer():
         handletextpad=0,
     )
 
-    sizes = torch.logspace(-4, 1, 81)
+    sizes = torch.logspace(-4, 1, 81).tolist()
     length.axhline(root, color=GREY, lw=1.2)
     length.text(1.2e-4, root + 0.03, "√2", fontsize=12)
     plane.text(-0.1, -2.8, "x₁ + x₂ = 0", fontsize=11)
@@ -162,11 +162,11 @@ def plane_explorer():
         x = scale * plane_points()  # (16, 2)
         y, z = rms_norm(x, eps=eps), layer_norm(x, eps=eps)
         for points, artist in ((x, inputs), (y, moved), (z, layers)):
-            artist.set_data(points[:, 0], points[:, 1])
+            artist.set_data(*points.T.numpy())
         ray = torch.stack([x, y, torch.full_like(x, float("nan"))], dim=1).flatten(0, 1)
-        rays.set_data(ray[:, 0], ray[:, 1])
-        curve.set_data(sizes, [expected_norm(size**2, 2, eps) for size in sizes.tolist()])
-        dots.set_data(rms(x), y.norm(dim=-1))
+        rays.set_data(*ray.T.numpy())
+        curve.set_data(sizes, [expected_norm(size**2, 2, eps) for size in sizes])
+        dots.set_data(rms(x).numpy(), y.norm(dim=-1).numpy())
         edge.set_xdata([eps**0.5] * 2)
         edge_name.set_x(eps**0.5)
         shortest, longest = y.norm(dim=-1).min(), y.norm(dim=-1).max()

@@ -10,17 +10,14 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import nbformat
 import torch
 import torch.nn.functional as F
-from nbclient import NotebookClient
+from refresh import NOTEBOOKS, client
 from torch.utils.benchmark import Timer
 
 from course_utils import explorers, rms_norm
-
-NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 
 PEAK = """\
 def peak():
@@ -37,24 +34,22 @@ print(peak())"""
 IMPORT = """\
 import time, torch
 start = time.perf_counter()
-import course_utils
+from course_utils import claim, rms_norm
 print(1000 * (time.perf_counter() - start))"""
 
 
 def notebook(path):
     """Seconds from kernel start to the last cell, and the kernel's peak memory in MB."""
-    cells = nbformat.read(path, as_version=4)
-    client = NotebookClient(
-        cells, timeout=120, kernel_name="python3", resources={"metadata": {"path": path.parent}}
-    )
+    read = nbformat.read(path, as_version=4)
+    executor = client(read, path.parent)
     start = time.perf_counter()
-    with client.setup_kernel():
-        for index, cell in enumerate(cells.cells):
-            client.execute_cell(cell, index)
+    with executor.setup_kernel():
+        for index, cell in enumerate(read.cells):
+            executor.execute_cell(cell, index)
         seconds = time.perf_counter() - start
         probe = nbformat.v4.new_code_cell(PEAK)
-        cells.cells.append(probe)
-        client.execute_cell(probe, len(cells.cells) - 1)
+        read.cells.append(probe)
+        executor.execute_cell(probe, len(read.cells) - 1)
     return seconds, float(probe.outputs[0].text)
 
 
@@ -87,7 +82,7 @@ def main(runs=5):
     print(f"Python {platform.python_version()}, torch {torch.__version__}, {threads} threads")
     print(f"median of {runs} runs (lowest to highest)\n")
     row("import course_utils beyond torch", [import_time() for _ in range(runs)], "ms", "100")
-    for path in NOTEBOOKS:
+    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         seconds, peaks = zip(*(notebook(path) for _ in range(runs)), strict=True)
         row(f"{path.stem}: start to last cell", seconds, "s", "10")
         row(f"{path.stem}: kernel's peak memory", peaks, "MB", "450")
@@ -108,4 +103,4 @@ def main(runs=5):
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*(max(1, int(runs)) for runs in sys.argv[1:]))

@@ -42,16 +42,22 @@ def refresh(path):
     for cell in notebook.cells:
         if "setup" in cell.metadata.get("tags", []):
             cell.source = SETUP
-    NotebookClient(
+    client(notebook, path.parent).execute()
+    clean(notebook)
+    nbformat.write(notebook, path)
+
+
+def client(notebook, folder):
+    """What executes a notebook in its folder, keeping no times and no widgets."""
+    return NotebookClient(
         notebook,
         timeout=120,
         kernel_name="python3",
         record_timing=False,
         store_widget_state=False,
-        resources={"metadata": {"path": path.parent}},
-    ).execute()
-    clean(notebook)
-    nbformat.write(notebook, path)
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        resources={"metadata": {"path": folder}},
+    )
 
 
 def clean(notebook):
