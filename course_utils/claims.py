@@ -53,11 +53,11 @@ def near(measured, expected, within=1e-5):
     if not gap <= within:  # so that NaN fails
         got = f"{a.item():.6g} where {b.item():.6g} was expected, " if a.numel() == 1 else ""
         return Evidence(False, f"{got}off by {gap:.2g}, allowed {_short(within)}")
-    count = f", {a.numel()} numbers" if a.numel() > 1 else ""
     if b.ndim > 0:
-        return Evidence(True, f"to {_short(within)}{count}")
+        return Evidence(True, f"{a.numel()} numbers, to {_short(within)}")
     value = a.flatten()[0].item() if b.item() else 0  # beside zero there is only rounding error
-    return Evidence(True, f"{_short(value)}, to {_short(within)}{count}")
+    times = f"{a.numel()} times " if a.numel() > 1 else ""
+    return Evidence(True, f"{times}{_short(value)}, to {_short(within)}")
 
 
 def above(measured, bound):

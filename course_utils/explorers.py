@@ -131,8 +131,8 @@ def plane_explorer():
     turn = torch.linspace(0, 2 * torch.pi, 200)
     plane.plot(root * turn.cos(), root * turn.sin(), color=GREY, lw=1.2)
     plane.plot([-3, 3], [3, -3], color=GREY, lw=1.2, ls=":")
-    plane.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xlabel="feature 1", ylabel="feature 2")
-    plane.set(xticks=(-2, 0, 2), yticks=(-2, 0, 2))
+    plane.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", ylabel="feature 2")
+    plane.set(xticks=(-2, 0, 2), yticks=(-2, 0, 2), xlabel="feature 1 (dotted: x₁ + x₂ = 0)")
     (rays,) = plane.plot([], [], color=BLUE, lw=0.8, alpha=0.6, animated=True)
     style = {"ls": "", "animated": True}
     (inputs,) = plane.plot([], [], "o", mfc="white", mec=BLACK, ms=6, label="x", **style)
@@ -150,7 +150,6 @@ def plane_explorer():
     sizes = torch.logspace(-4, 1, 81).tolist()
     length.axhline(root, color=GREY, lw=1.2)
     length.text(1.2e-4, root + 0.03, "√2", fontsize=12)
-    plane.text(-0.1, -2.8, "x₁ + x₂ = 0", fontsize=11)
     length.set(xscale="log", xlim=(1e-4, 10), ylim=(0, 1.7))
     length.set(xlabel="root mean square of x", ylabel="length of RMSNorm(x)")
     (curve,) = length.plot([], [], color=BLUE, animated=True)
@@ -169,11 +168,12 @@ def plane_explorer():
         dots.set_data(rms(x).numpy(), y.norm(dim=-1).numpy())
         edge.set_xdata([eps**0.5] * 2)
         edge_name.set_x(eps**0.5)
-        shortest, longest = y.norm(dim=-1).min(), y.norm(dim=-1).max()
+        lengths = sorted({f"{length:.3f}" for length in y.norm(dim=-1)})
+        ends = " to ".join(dict.fromkeys((lengths[0], lengths[-1])))
         return (
             f"eps is {_digits(eps)}, its root {_digits(eps**0.5)}. The inputs have root mean "
             f"square {_digits(rms(x).min())} and {_digits(rms(x).max())}, RMSNorm's outputs "
-            f"length {shortest:.3f} to {longest:.3f}. √2 is 1.414."
+            f"length {ends}. √2 is 1.414."
         )
 
     return explore(

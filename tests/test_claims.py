@@ -27,10 +27,10 @@ def no_claims_yet(monkeypatch):
         (2.0, 2, 1e-5, "2, to 1e-5"),
         (torch.tensor(22.627417), 512**0.5, 1e-5, "22.63, to 1e-5"),
         (torch.tensor(-7e-9), 0, 1e-5, "0, to 1e-5"),
-        (torch.ones(3, 4), 1, 1e-5, "1, to 1e-5, 12 numbers"),
-        (torch.ones(3), torch.ones(3), 0, "to 0, 3 numbers"),
-        (np.array([1.0, 2.0]), [1, 2], 0.01, "to 0.01, 2 numbers"),
-        (torch.tensor([1, 2]), torch.tensor([1.0, 2.0]).half(), 1e-3, "to 0.001, 2 numbers"),
+        (torch.ones(3, 4), 1, 1e-5, "12 times 1, to 1e-5"),
+        (torch.ones(3), torch.ones(3), 0, "3 numbers, to 0"),
+        (np.array([1.0, 2.0]), [1, 2], 0.01, "2 numbers, to 0.01"),
+        (torch.tensor([1, 2]), torch.tensor([1.0, 2.0]).half(), 1e-3, "2 numbers, to 0.001"),
     ],
 )
 def test_near_holds_and_says_how_closely(measured, expected, within, words):

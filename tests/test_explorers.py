@@ -153,7 +153,7 @@ def test_both_norms_of_the_shifted_and_scaled_vector_are_drawn(shift, scale):
 
 
 def test_what_the_notebook_says_of_the_sliders_is_so():
-    """scale moves neither output; shift only RMSNorm's; at shift 0 they agree."""
+    """scale moves neither; shift 3 leaves RMSNorm less than half the pattern; at 0 they agree."""
     explorer = explorers.shift_scale_explorer()
     after = explorer.figure.axes[1]
     rms, layer = heights(after, 0), heights(after, 1)
@@ -161,7 +161,8 @@ def test_what_the_notebook_says_of_the_sliders_is_so():
     torch.testing.assert_close(heights(after, 0), rms, atol=1e-5, rtol=0)
     torch.testing.assert_close(heights(after, 1), layer, atol=1e-5, rtol=0)
     explorer.set(shift=3)
-    assert (heights(after, 0) - rms).abs().max() > 0.5
+    assert heights(after, 0).min() > 0.45 and heights(after, 0).max() < 1.55
+    assert heights(after, 0).max() - heights(after, 0).min() < (layer.max() - layer.min()) / 2
     torch.testing.assert_close(heights(after, 1), layer, atol=1e-5, rtol=0)
     explorer.set(shift=0)
     torch.testing.assert_close(heights(after, 0), heights(after, 1))
