@@ -189,6 +189,30 @@ def plane_explorer():
     )
 
 
+# --- 03
+
+
+# --- 04
+
+
+# --- 05
+
+
+# --- 06
+
+
+# --- 07
+
+
+# --- 08
+
+
+# --- 09
+
+
+# --- shared
+
+
 def _bars(ax, places, colour, width=0.6, fill=True, **kwargs):
     """Bars that move: outlined, so that they differ by more than colour."""
     face = colour if fill else "white"

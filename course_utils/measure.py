@@ -66,3 +66,24 @@ def outcome(make, right, within=1e-5):
         return "other shape"
     gap = (made.double() - right.double()).abs().max() / (right.double().abs().max().item() or 1)
     return "same numbers" if gap <= within else "other numbers"
+
+
+# --- 03
+
+
+# --- 04
+
+
+# --- 05
+
+
+# --- 06
+
+
+# --- 07
+
+
+# --- 08
+
+
+# --- 09

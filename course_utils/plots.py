@@ -145,3 +145,24 @@ def _globe(ax, radius):
     for angle in torch.arange(6) * torch.pi / 6:
         across, up = radius * turn.cos(), radius * turn.sin()
         ax.plot(across * angle.cos(), across * angle.sin(), up, color="#c8c8c8", lw=0.7)
+
+
+# --- 03
+
+
+# --- 04
+
+
+# --- 05
+
+
+# --- 06
+
+
+# --- 07
+
+
+# --- 08
+
+
+# --- 09

@@ -88,4 +88,11 @@ REASONS = {
         0.01: "one factor of 10 only: the output keeps its size, the input grows by 10.",
         0: "it is zero only *along* x; sideways there is something left.",
     },
+    # 03
+    # 04
+    # 05
+    # 06
+    # 07
+    # 08
+    # 09
 }

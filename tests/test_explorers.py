@@ -12,6 +12,13 @@ EXPLORERS = {
     "00": explorers.token_explorer,
     "01": explorers.shift_scale_explorer,
     "02": explorers.plane_explorer,
+    # 03
+    # 04
+    # 05
+    # 06
+    # 07
+    # 08
+    # 09
 }
 
 
@@ -207,3 +214,24 @@ def test_what_the_notebook_says_of_eps_is_so():
     inner, outer = dots[dots[:, 0] < 1], dots[dots[:, 0] > 1]
     assert len(inner) == len(outer) == 8
     assert inner[:, 1].max() < outer[:, 1].min() <= 2**0.5
+
+
+# --- 03
+
+
+# --- 04
+
+
+# --- 05
+
+
+# --- 06
+
+
+# --- 07
+
+
+# --- 08
+
+
+# --- 09

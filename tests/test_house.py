@@ -10,14 +10,17 @@ from course import ROOT
 # Each file, and the files of the package that it may import.
 MAY_IMPORT = {
     "layers": set(),
+    "sizes": {"layers"},
+    "packing": {"layers"},
+    "two_ranks": {"layers", "packing"},
     "predictions": set(),
     "notes": set(),
-    "measure": {"layers"},
+    "measure": {"layers", "sizes", "packing"},
     "claims": {"notes", "predictions"},
     "environment": {"notes"},
-    "plots": {"layers", "measure", "notes"},
+    "plots": {"layers", "sizes", "packing", "measure", "notes"},
     "explore": {"plots"},
-    "explorers": {"layers", "measure", "plots", "explore"},
+    "explorers": {"layers", "sizes", "packing", "measure", "plots", "explore"},
     "__main__": {"environment", "notes"},
     "__init__": set(),
 }
@@ -58,4 +61,4 @@ def test_every_public_name_says_what_it_means():
 
 def test_the_helper_stays_small():
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES)
-    assert lines <= 1500
+    assert lines <= 2400

@@ -496,7 +496,7 @@ def test_bad_parameter(norm, name, value, error, message):
 @pytest.mark.parametrize("dim", [0, -1, 4.0, True, "4", None, (4,), torch.tensor(4)], ids=repr)
 def test_bad_dim(dim):
     """dim: a whole number, 1 or more, or an error that says so."""
-    message = f"dim must be a whole number of features, 1 or more, got {dim!r}"
+    message = f"dim must be a whole number, 1 or more, got {dim!r}"
     assert refusal(RMSNorm, dim) == (ValueError, message)
 
 

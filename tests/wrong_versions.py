@@ -105,6 +105,11 @@ LIBRARY = {
         "weight frozen": ("self.weight", "self.weight.detach()"),
         "eps dropped": (", self.eps", ""),
     },
+    # layers of 04 and 05
+    # layers of 08
+    # sizes
+    # packing
+    # measure
     measure.rms: {
         "over everything": ("mean(dim=-1)", "mean()"),
         "no root": (".sqrt()", ""),
@@ -168,6 +173,13 @@ CELLS = {
     ("02", "x.square().sum(dim=-1, keepdim=True)", "x.square().mean(dim=-1, keepdim=True)"): [
         "With a sum in place of the mean the length is 1"
     ],
+    # 03
+    # 04
+    # 05
+    # 06
+    # 07
+    # 08
+    # 09
 }
 
 
