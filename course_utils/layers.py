@@ -69,16 +69,22 @@ def silu(x):
     """SiLU, also Swish with β = 1: x · σ(x), element by element. x: any shape, floating point.
 
     Written with the sigmoid: x / (1 + exp(−x)) is the same number, but its gradient overflows.
+    Returns a new tensor of x's shape and dtype. Raises TypeError when x is no such tensor.
     Sources: Hendrycks & Gimpel 2016, arXiv 1606.08415; Elfwing et al. 2017, arXiv 1702.03118.
     """
+    _check_tensor("x", x)
     return x * torch.sigmoid(x)
 
 
 def swish(x, beta):
-    """x · σ(β·x), element by element. x: any shape. β = 0 is x/2, β = 1 is SiLU, β → ∞ is ReLU.
+    """x · σ(β·x), element by element. β = 0 is x/2, β = 1 is SiLU, β → ∞ is ReLU.
 
+    x: any shape, floating point. beta: a finite number, or a tensor that broadcasts with x.
+    Returns a new tensor. Raises TypeError or ValueError, naming the argument.
     Source: Ramachandran, Zoph & Le 2017, arXiv 1710.05941.
     """
+    _check_tensor("x", x)
+    _check_beta(beta)
     return x * torch.sigmoid(beta * x)
 
 
@@ -224,9 +230,7 @@ def _upcast(x):
 
 
 def _check_norm_arguments(x, eps, **parameters):
-    if not isinstance(x, torch.Tensor):
-        raise TypeError(f"x must be a torch tensor, got {type(x).__name__}")
-    _check_dtype("x", x)
+    _check_tensor("x", x)
     if x.ndim == 0 or x.shape[-1] == 0:
         raise ValueError(f"x must have at least one feature in its last dimension, got {_shape(x)}")
     _check_eps(eps)
@@ -268,6 +272,21 @@ def _check_ffn_weights(x, w_gate, w_up, w_down):
         raise ValueError(f"w_up must be {_shape(w_gate)}, as w_gate is, got {_shape(w_up)}")
     if w_down.shape != w_gate.T.shape:
         raise ValueError(f"w_down must be {_shape(w_gate.T)}, (D, I), got {_shape(w_down)}")
+
+
+def _check_tensor(name, value):
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{name} must be a torch tensor, got {type(value).__name__}")
+    _check_dtype(name, value)
+
+
+def _check_beta(beta):
+    if isinstance(beta, torch.Tensor):
+        return _check_dtype("beta", beta)
+    if isinstance(beta, bool) or not isinstance(beta, int | float | np.integer | np.floating):
+        raise TypeError(f"beta must be a number or a torch tensor, got {type(beta).__name__}")
+    if not np.isfinite(beta):  # ∞ · 0 would be NaN
+        raise ValueError(f"beta must be finite, got {beta}")
 
 
 def _check_dtype(name, tensor):

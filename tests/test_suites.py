@@ -1,8 +1,5 @@
 """The norms against tests that others wrote: ONNX's node cases and torch's own samples."""
 
-import warnings
-from types import SimpleNamespace
-
 import pytest
 import torch
 from torch.autograd import gradcheck
@@ -33,16 +30,6 @@ def assert_as_accurate_as_its_dtype(y, expected, where):
     )
 
 
-@pytest.fixture(scope="module")
-def onnx_cases():
-    """ONNX's node cases, all operators at once: a process can collect only one choice of them."""
-    pytest.importorskip("onnx")
-    from onnx.backend.test.case.node import collect_testcases
-
-    with warnings.catch_warnings(action="ignore"):  # other operators divide by zero on purpose
-        return collect_testcases(None)
-
-
 @pytest.mark.parametrize(
     ("operator", "norm"), [("RMSNormalization", rms_norm), ("LayerNormalization", layer_norm)]
 )
@@ -71,18 +58,6 @@ def test_onnx(onnx_cases, operator, norm):
             )
             ran += 1
     assert ran >= ONNX_CASES
-
-
-@pytest.fixture(scope="module")
-def torch_suites():
-    """The samples that torch tests its own functions and modules with: a private interface."""
-    try:
-        from torch.testing._internal.common_methods_invocations import op_db
-        from torch.testing._internal.common_modules import module_db
-    except ImportError as error:
-        pytest.skip(f"torch's private samples have moved, or need a package: {error}")
-    ops, modules = ({entry.name: entry for entry in database} for database in (op_db, module_db))
-    return SimpleNamespace(ops=ops, modules=modules)
 
 
 FUNCTIONS = pytest.mark.parametrize(
