@@ -1,11 +1,12 @@
 """One explorer a notebook: a figure, an update function and one `explore(...)` call."""
 
 import torch
+import torch.nn.functional as F
 
 from .explore import explore, log_slider, slider
-from .layers import layer_norm, rms_norm
-from .measure import expected_norm, plane_points, rms
-from .plots import BLACK, BLUE, GREY, VERMILION, DescribedFigure, house_style
+from .layers import layer_norm, rms_norm, swish
+from .measure import expected_norm, plane_points, rms, slope
+from .plots import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILION, DescribedFigure, house_style
 
 
 @house_style
@@ -193,6 +194,60 @@ def plane_explorer():
 
 
 # --- 04
+
+
+@house_style
+def swish_explorer():
+    """Notebook 04: Swish and its slope for every β, before ReLU and GELU."""
+    figure = DescribedFigure(
+        figsize=(8, 3.8),
+        layout="constrained",
+        alt="Left, Swish as a solid line with a circle at its lowest point, before the broken "
+        "lines of ReLU and GELU. Right, the slopes of the three. Swish dips below zero on the "
+        "left of zero and there its slope is negative; further right its slope exceeds 1.",
+    )
+    x = torch.linspace(-4, 4, 401, dtype=torch.float64)
+    panels = figure.subplots(1, 2)
+    ghosts = (("ReLU", F.relu, GREY, "--"), ("GELU", F.gelu, PURPLE, "-."))
+    curves = []
+    for ax, transform in zip(panels, (lambda f: f(x), lambda f: slope(f, x)), strict=True):
+        ax.axhline(0, color=BLACK, lw=0.8)
+        for name, function, colour, dashes in ghosts:
+            ax.plot(x, transform(function), color=colour, ls=dashes, lw=1.8, label=name)
+        curves += ax.plot(x, x, color=GREEN, label="Swish", animated=True)
+    (lowest,) = panels[0].plot([], [], "o", mfc="white", mec=BLACK, ms=8, animated=True)
+    panels[0].set(title="curve", xlabel="x", ylim=(-2.2, 4.2))
+    panels[1].set(title="slope", xlabel="x", ylim=(-0.3, 1.3))
+    panels[0].legend(loc="upper left", frameon=False)
+
+    def update(beta):
+        y = swish(x, beta)
+        curves[0].set_ydata(y.numpy())
+        curves[1].set_ydata(slope(lambda x: swish(x, beta), x).numpy())
+        at = y.argmin()
+        if at > 0:
+            lowest.set_data([x[at].item()], [y[at].item()])
+            found = f"the lowest point is {y[at]:.3f} at x = {x[at]:.2f}".replace("-", "−")
+        else:  # for a small β the curve still falls at the left edge
+            lowest.set_data([], [])
+            found = "no lowest point in this picture"
+        relu, gelu = ((y - values).abs().max() for values in (F.relu(x), F.gelu(x)))
+        return (
+            f"β = {beta:.1f}: {found}. The largest distance in this picture is {relu:.3f} from "
+            f"ReLU, {gelu:.3f} from GELU."
+        )
+
+    return explore(
+        figure,
+        update,
+        {
+            "β = 0": {"beta": 0.0},
+            "A wide dip": {"beta": 0.5},
+            "Close to GELU": {"beta": 1.7},
+            "Nearly ReLU": {"beta": 10.0},
+        },
+        beta=slider("β", 1.0, (0, 10), 0.1),
+    )
 
 
 # --- 05

@@ -74,6 +74,13 @@ def outcome(make, right, within=1e-5):
 # --- 04
 
 
+def slope(function, x):
+    """Autograd's derivative of an elementwise function at each number of x, in x's dtype."""
+    x = x.detach().clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(function(x).sum(), x)
+    return gradient
+
+
 # --- 05
 
 

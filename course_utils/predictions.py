@@ -90,6 +90,43 @@ REASONS = {
     },
     # 03
     # 04
+    "smallest SiLU": {
+        -4: "that is where a rising curve would be lowest. This one comes back up towards zero.",
+        -2: "nearly: silu(−2) is −0.238. Further right there is a lower one.",
+        -0.5: "nearly: silu(−0.5) is −0.189. Further left there is a lower one.",
+    },
+    "SiLU of -5": {
+        -4.967: "that would be an odd function, as tanh is; σ(−5) is not σ(5) but 1 − σ(5).",
+        4.967: "that would be an even function; x keeps its sign, and σ is always above zero.",
+        0: "that would be ReLU; σ(−5) is small, but above zero.",
+        0.033: "nearly: σ(−5) is above zero, and it multiplies −5.",
+        0.0067: "that is σ(−5), which still multiplies −5.",
+        -5: "that would let all of x through; σ(−5) is small.",
+    },
+    "slope at zero": {
+        1: "that is the slope of x alone, and x is multiplied by σ(0).",
+        0.25: "that is the slope of σ, which is multiplied by x, here zero.",
+        0: "SiLU is zero there, and still rising.",
+        0.75: "that is σ + σ(1 − σ); its second term is multiplied by x, here zero.",
+    },
+    "minimum for β = 2": {
+        -0.557: "that is twice SiLU's minimum. A steeper σ closes sooner, and lets less through.",
+        -0.2785: "that is SiLU's own: β is inside σ, and changes the curve.",
+        -0.0696: "that divides by 2 twice: the curve is SiLU's, half as wide and half as high.",
+        0: "that is ReLU's, for β without end.",
+    },
+    "gradient of the quotient": {
+        "0": "that is what it should be. But autograd goes through exp(100), which is inf.",
+        "inf": "inf is exp(100) on the way; it is multiplied by a zero.",
+        "-inf": "inf is exp(100) on the way; it is multiplied by a zero.",
+        "1": "that is the slope far to the right of zero.",
+        "error": "autograd raises nothing for inf.",
+    },
+    "SiLU in place": {
+        3.523: "that is silu(2) · 2. But the 2 is gone: in place means that g itself is changed.",
+        1.762: "that is silu(2), the new g. It multiplies g, which is the same tensor.",
+        4: "that is 2 · 2, without SiLU.",
+    },
     # 05
     # 06
     # 07

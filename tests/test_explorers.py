@@ -13,7 +13,7 @@ EXPLORERS = {
     "01": explorers.shift_scale_explorer,
     "02": explorers.plane_explorer,
     # 03
-    # 04
+    "04": explorers.swish_explorer,
     # 05
     # 06
     # 07
@@ -220,6 +220,58 @@ def test_what_the_notebook_says_of_eps_is_so():
 
 
 # --- 04
+
+
+def swish_artists(beta):
+    """The explorer at β, its curve, its slope and its lowest point."""
+    explorer = explorers.swish_explorer()
+    explorer.set(beta=beta)
+    curve, slope = ([a for a in ax.get_lines() if a.get_animated()] for ax in explorer.figure.axes)
+    return explorer, xy(curve[0]), xy(slope[0]), xy(curve[1])
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.1, 0.4, 1.0, 1.7, 10.0])
+def test_swish_its_slope_and_its_lowest_point_are_drawn(beta):
+    explorer, curve, slope, lowest = swish_artists(beta)
+    x, y = curve.T
+    torch.testing.assert_close(y, F.silu(beta * x) / beta if beta else x / 2)
+    s = 1 / (1 + torch.exp(-beta * x))
+    torch.testing.assert_close(slope[:, 1], s + beta * x * s * (1 - s))
+    if beta < 0.32:  # the minimum, at −1.278/β, is left of the picture
+        assert lowest.numel() == 0
+        assert "no lowest point in this picture" in explorer.words.value
+    else:
+        expected = torch.tensor([[-1.27846, -0.27846]], dtype=torch.float64) / beta
+        torch.testing.assert_close(lowest, expected, atol=0.011, rtol=0)
+        assert f"the lowest point is −{-lowest[0, 1]:.3f} at x = −" in explorer.words.value
+    relu, gelu = (y - F.relu(x)).abs().max(), (y - F.gelu(x)).abs().max()
+    assert f"is {relu:.3f} from ReLU, {gelu:.3f} from GELU." in explorer.words.value
+
+
+def test_relu_and_gelu_stand_behind_swish():
+    explorer, *_ = swish_artists(1.0)
+    panels = [{a.get_label(): xy(a) for a in ax.get_lines()} for ax in explorer.figure.axes]
+    x = panels[0]["ReLU"][:, 0]
+    torch.testing.assert_close(panels[0]["ReLU"][:, 1], x.clamp(min=0))
+    torch.testing.assert_close(panels[0]["GELU"][:, 1], F.gelu(x))
+    torch.testing.assert_close(panels[1]["ReLU"][:, 1], (x > 0).double())
+    normal = torch.distributions.Normal(0, 1)
+    expected = normal.cdf(x) + x * normal.log_prob(x).exp()
+    torch.testing.assert_close(panels[1]["GELU"][:, 1], expected, atol=1e-6, rtol=0)
+
+
+def test_what_the_notebook_says_of_beta_is_so():
+    """From β 1.6 to 1.9 Swish is within 0.04 of GELU; the slope's peak moves in, at one height."""
+    peaks = []
+    for beta in (1.0, 1.7, 10.0):
+        _, _, slope, _ = swish_artists(beta)
+        peaks.append(slope[slope[:, 1].argmax()].tolist())
+    assert [height for _, height in peaks] == pytest.approx([1.0998] * 3, abs=2e-3)
+    assert [x for x, _ in peaks] == pytest.approx([2.399, 2.399 / 1.7, 0.2399], abs=0.02)
+    for beta, close in ((1.0, False), (1.6, True), (1.7, True), (1.9, True), (3.0, False)):
+        _, curve, _, _ = swish_artists(beta)
+        x, y = curve.T
+        assert ((y - F.gelu(x)).abs().max() < 0.04) == close
 
 
 # --- 05

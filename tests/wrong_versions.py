@@ -17,6 +17,10 @@ DIVISION = "h * torch.rsqrt(mean_square + eps)"
 RESULT = "return y if weight is None else y * weight"
 CENTRED = "h - h.mean(dim=-1, keepdim=True)"
 
+SILU = "x * torch.sigmoid(x)"
+SWISH = "x * torch.sigmoid(beta * x)"
+GRADIENT = "return gradient"
+
 # function -> what is wrong -> (right text, wrong text), one or several
 LIBRARY = {
     layers.rms_norm: {
@@ -106,10 +110,61 @@ LIBRARY = {
         "eps dropped": (", self.eps", ""),
     },
     # layers of 04 and 05
+    layers.silu: {
+        "sigmoid alone": (SILU, "torch.sigmoid(x)"),
+        "nothing done": (SILU, "x * 1"),
+        "factor 1.702": (SILU, "x * torch.sigmoid(1.702 * x)"),
+        "GELU": (SILU, "F.gelu(x)"),
+        "ReLU": (SILU, "F.relu(x)"),
+        "tanh": (SILU, "x * torch.tanh(x)"),
+        "softplus": (SILU, "F.softplus(x)"),
+        "Mish": (SILU, "F.mish(x)"),
+        "hard": (SILU, "F.hardswish(x)"),
+        "softmax": (SILU, "x * torch.softmax(x, dim=0)"),
+        "exponent sign": (SILU, "x * torch.sigmoid(-x)"),
+        "sign flipped": (SILU, "-" + SILU),
+        "squared": (SILU, "x * " + SILU),
+        "brackets forgotten": (SILU, "x / 1 + torch.exp(-x)"),
+        "in place": (SILU, "x.data.mul_(torch.sigmoid(x)) + 0 * x"),
+        "no dip": (SILU, f"({SILU}).clamp_min(0)"),
+        "capped": (SILU, f"({SILU}).clamp_max(6)"),
+        # the same numbers, but not at the ends or not the same gradient
+        "quotient": (SILU, "x / (1 + torch.exp(-x))"),
+        "x·eˣ/(1 + eˣ)": (SILU, "x * torch.exp(x) / (1 + torch.exp(x))"),
+        "exponent cut off": (SILU, "x / (1 + torch.exp((-x).clamp(max=10)))"),
+        "NaN hidden": (SILU, "(x / (1 + torch.exp(-x))).nan_to_num()"),
+        "half a product rule": (SILU, "x * torch.sigmoid(x).detach()"),
+        "the other half": (SILU, "x.detach() * torch.sigmoid(x)"),
+        "gradient doubled": (SILU, f"2 * {SILU} - ({SILU}).detach()"),
+        "no gradient": (SILU, f"({SILU}).detach() + 0 * x"),
+    },
+    layers.swish: {
+        "beta ignored": ("beta * x", "x"),
+        "beta outside": (SWISH, "beta * x * torch.sigmoid(x)"),
+        "beta inside and outside": (SWISH, "beta * x * torch.sigmoid(beta * x)"),
+        "beta divides": ("beta * x", "x / (beta or 1)"),
+        "beta squared": ("beta * x", "beta**2 * x"),
+        "beta added": ("beta * x", "beta + x"),
+        "beta without end": (SWISH, "F.relu(x)"),
+        "beta fixed at 1.702": ("beta * x", "1.702 * x"),
+        "exponent sign": ("beta * x", "-beta * x"),
+        "sigmoid alone": ("x * torch", "torch"),
+        "sign flipped": (SWISH, "-" + SWISH),
+        "tanh": ("torch.sigmoid", "torch.tanh"),
+        "GELU": (SWISH, "F.gelu(x)"),
+        "in place": (SWISH, "x.mul_(torch.sigmoid(beta * x))"),
+    },
     # layers of 08
     # sizes
     # packing
     # measure
+    measure.slope: {
+        "the value": (GRADIENT, "return function(x.detach())"),
+        "of the mean": ("function(x).sum()", "function(x).mean()"),
+        "of the square": ("function(x).sum()", "function(x).square().sum()"),
+        "the size alone": (GRADIENT, "return gradient.abs()"),
+        "NaN hidden": (GRADIENT, "return gradient.nan_to_num()"),
+    },
     measure.rms: {
         "over everything": ("mean(dim=-1)", "mean()"),
         "no root": (".sqrt()", ""),
@@ -175,6 +230,19 @@ CELLS = {
     ],
     # 03
     # 04
+    ("04", "return x / (1 + torch.exp(-x))", "return x * torch.sigmoid(x)"): [
+        "At −100 the quotient has gradient NaN in float32",
+        "In float16 one token of −12 makes the weight's gradient NaN",
+        "From −85 to −55 the quotient's gradient has the wrong sign",
+    ],
+    ("04", "F.silu(g, inplace=True) * g", "F.silu(g) * g"): [
+        "silu in place, then times g, is silu(g)²"
+    ],
+    ("04", "torch.nn.SiLU()", "torch.nn.PReLU()"): ["nn.SiLU learns nothing"],
+    ("04", "SwiGLU(8, 24)", "torch.nn.Linear(8, 8)"): ["SwiGLU learns three matrices and no β"],
+    ("04", "in (silu, layer)", "in (silu, silu)"): [
+        "A changed feature moves one output of SiLU, all 8 of SwiGLU"
+    ],
     # 05
     # 06
     # 07
