@@ -203,8 +203,8 @@ def swish_explorer():
         figsize=(8, 3.8),
         layout="constrained",
         alt="Left, Swish as a solid line with a circle at its lowest point, before the broken "
-        "lines of ReLU and GELU. Right, the slopes of the three. Swish dips below zero on the "
-        "left of zero and there its slope is negative; further right its slope exceeds 1.",
+        "lines of ReLU and GELU. Right, the slopes of the three: where Swish is lowest, its slope "
+        "crosses zero, again a circle.",
     )
     x = torch.linspace(-4, 4, 401, dtype=torch.float64)
     panels = figure.subplots(1, 2)
@@ -215,8 +215,9 @@ def swish_explorer():
         for name, function, colour, dashes in ghosts:
             ax.plot(x, transform(function), color=colour, ls=dashes, lw=1.8, label=name)
         curves += ax.plot(x, x, color=GREEN, label="Swish", animated=True)
-    (lowest,) = panels[0].plot([], [], "o", mfc="white", mec=BLACK, ms=8, animated=True)
-    panels[0].set(title="curve", xlabel="x", ylim=(-2.2, 4.2))
+    circle = {"mfc": "white", "mec": BLACK, "ms": 8, "animated": True}
+    lowest, level = (ax.plot([], [], "o", **circle)[0] for ax in panels)
+    panels[0].set(title="curve", xlabel="x", ylim=(-1, 3))
     panels[1].set(title="slope", xlabel="x", ylim=(-0.3, 1.3))
     panels[0].legend(loc="upper left", frameon=False)
 
@@ -227,9 +228,11 @@ def swish_explorer():
         at = y.argmin()
         if at > 0:
             lowest.set_data([x[at].item()], [y[at].item()])
+            level.set_data([x[at].item()], [0])
             found = f"the lowest point is {y[at]:.3f} at x = {x[at]:.2f}".replace("-", "−")
         else:  # for a small β the curve still falls at the left edge
             lowest.set_data([], [])
+            level.set_data([], [])
             found = "no lowest point in this picture"
         relu, gelu = ((y - values).abs().max() for values in (F.relu(x), F.gelu(x)))
         return (

@@ -106,7 +106,7 @@ REASONS = {
     "slope at zero": {
         1: "that is the slope of x alone, and x is multiplied by σ(0).",
         0.25: "that is the slope of σ, which is multiplied by x, here zero.",
-        0: "SiLU is zero there, and still rising.",
+        0: "the curve is zero there, and rising.",
         0.75: "that is σ + σ(1 − σ); its second term is multiplied by x, here zero.",
     },
     "minimum for β = 2": {

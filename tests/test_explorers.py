@@ -223,10 +223,11 @@ def test_what_the_notebook_says_of_eps_is_so():
 
 
 def swish_artists(beta):
-    """The explorer at β, its curve, its slope and its lowest point."""
+    """The explorer at β, its curve, its slope and its lowest point, which has slope zero."""
     explorer = explorers.swish_explorer()
     explorer.set(beta=beta)
     curve, slope = ([a for a in ax.get_lines() if a.get_animated()] for ax in explorer.figure.axes)
+    assert torch.equal(xy(slope[1]), xy(curve[1]) * torch.tensor([1, 0]))
     return explorer, xy(curve[0]), xy(slope[0]), xy(curve[1])
 
 

@@ -106,3 +106,12 @@ def test_outcome_needs_a_tensor():
 def test_outcome_lets_a_slip_of_the_pen_through():
     with pytest.raises(NameError):
         measure.outcome(lambda: undefined_name, BY_HAND)  # noqa: F821
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_slope_is_the_derivative_at_each_number(dtype):
+    x = torch.tensor([[-2.0, 0.0], [1.0, 3.0]], dtype=dtype, requires_grad=True)
+    slope = measure.slope(lambda x: x**3, x)
+    assert slope.dtype == dtype and not slope.requires_grad
+    assert slope.tolist() == [[12, 0], [3, 27]]
+    assert x.grad is None

@@ -233,7 +233,7 @@ CELLS = {
     ("04", "return x / (1 + torch.exp(-x))", "return x * torch.sigmoid(x)"): [
         "At −100 the quotient has gradient NaN in float32",
         "In float16 one token of −12 makes the weight's gradient NaN",
-        "From −85 to −55 the quotient's gradient has the wrong sign",
+        "In float32 from −85 to −55 the quotient's gradient has a wrong sign",
     ],
     ("04", "F.silu(g, inplace=True) * g", "F.silu(g) * g"): [
         "silu in place, then times g, is silu(g)²"
