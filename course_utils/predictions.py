@@ -100,6 +100,7 @@ REASONS = {
         4.967: "that would be an even function; x keeps its sign, and σ is always above zero.",
         0: "that would be ReLU; σ(−5) is small, but above zero.",
         0.033: "nearly: σ(−5) is above zero, and it multiplies −5.",
+        -0.03: "nearly: it is 4.967 − 5, and wants three decimals.",
         0.0067: "that is σ(−5), which still multiplies −5.",
         -5: "that would let all of x through; σ(−5) is small.",
     },
