@@ -251,14 +251,15 @@ def sizes_explorer():
         dot.set_data([D], [3 * ruled.intermediate_size / (8 * D)])
         square.set_data([D], [3 * width / (8 * D)])
         parts = params_by_part(ruled)
-        ends = "as published" if ruled == config else f"published is {width}"
+        ruled_width, ratio = ruled.intermediate_size, 3 * ruled.intermediate_size / (8 * D)
         cut = 8 * D // 3
-        step = f" times {times:.1f} is {int(times * cut)}," if times else ""
+        step = f", times {times:.1f} is {int(times * cut)}" if times else ""
+        ends = "as published" if ruled == config else f"where {width} is published"
         return (
-            f"{model}, D = {D}: 8D/3 is {cut},{step} up to a multiple of {multiple_of} "
-            f"{ruled.intermediate_size}; {ends}. {sum(parts) / 1e9:.2f} billion parameters, of "
-            f"them {_percent(parts)[1]:.0f} % in the FFN, {_percent(parts)[3]:.2g} % in norms. "
-            f"Each FFN has {3 * ruled.intermediate_size / (8 * D):.2f} times 8D²."
+            f"{model}, D = {D}: 8D/3 is {cut}{step}, and up to a multiple of {multiple_of}: "
+            f"{ruled_width}, {ends}. Each FFN has {ratio:.2f} times 8D². The model has "
+            f"{sum(parts) / 1e9:.2f} billion parameters, {_percent(parts)[1]:.0f} % of them in "
+            f"FFNs and {_percent(parts)[3]:.2g} % in norms."
         )
 
     return explore(
