@@ -11,6 +11,8 @@ _HOME = {
     **dict.fromkeys(("RMSNorm", "layer_norm", "rms_norm"), "layers"),
     **dict.fromkeys(("SwiGLU", "FusedSwiGLU", "LlamaBlock"), "layers"),
     **dict.fromkeys(("silu", "swish", "gated_ffn", "llama_block"), "layers"),
+    **dict.fromkeys(("ModelConfig", "intermediate_size", "ffn_params"), "sizes"),
+    **dict.fromkeys(("model_params", "params_by_part", "published_models"), "sizes"),
 }
 __all__ = sorted(_HOME)  # noqa: PLE0605
 

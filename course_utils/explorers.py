@@ -1,12 +1,15 @@
 """One explorer a notebook: a figure, an update function and one `explore(...)` call."""
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 
-from .explore import explore, log_slider, slider
+from .explore import choice, explore, log_slider, slider
 from .layers import layer_norm, rms_norm, swish
 from .measure import expected_norm, plane_points, rms, slope
 from .plots import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILION, DescribedFigure, house_style
+from .sizes import intermediate_size, params_by_part, published_models
 
 
 @house_style
@@ -257,6 +260,83 @@ def swish_explorer():
 
 
 # --- 06
+
+
+MULTIPLES = (64, 128, 256, 512, 1024, 2048, 4096)
+
+
+@house_style
+def sizes_explorer():
+    """Notebook 06: a published model with the width that the rule gives it, and with its own."""
+    models = {}
+    for name, model in published_models().items():
+        if model.vocab_size and model.tie_word_embeddings is not None and model.hidden_size > 512:
+            models[name] = model.config
+    figure = DescribedFigure(
+        figsize=(8, 3.8),
+        layout="constrained",
+        alt="Left, four solid bars: the model's parameters in attention, FFN, embeddings and norms "
+        "with the rule's width; hollow bars beside them: with the published width. Right, the "
+        "FFN's parameters over 8D², against D: a saw that comes down to the multiplier as D grows; "
+        "a dot marks the model, a hollow square its published width, a line 8D² itself.",
+    )
+    left, right = figure.subplots(1, 2, width_ratios=(5, 4))
+    places = torch.arange(4)
+    ours = _bars(left, places - 0.2, GREEN, width=0.38, label="by the rule")
+    theirs = _bars(left, places + 0.2, BLACK, fill=False, width=0.38, label="published")
+    left.set(title="share of the parameters, %", ylim=(0, 100), xlim=(-0.6, 3.6), xlabel="part")
+    left.set_xticks(places, ("attention", "FFN", "embeddings", "norms"))
+    left.legend(loc="upper right", frameon=False)
+    hidden_sizes = list(range(512, 8193, 32))
+    right.axhline(1, color=GREY, ls="--")
+    (saw,) = right.plot([], [], color=GREEN, lw=1.2, animated=True)
+    (square,) = right.plot([], [], "s", mfc="white", mec=BLACK, ms=10, animated=True)
+    (dot,) = right.plot([], [], "o", color=GREEN, animated=True)
+    right.set(title="FFN parameters / 8D²", xlabel="hidden_size D", xlim=(0, 8400))
+    right.set(yscale="log", ylim=(0.9, 6.5), xticks=(0, 2048, 4096, 8192))
+    right.set_yticks((1, 2, 3, 6), ("1", "2", "3", "6"))
+    right.minorticks_off()
+
+    def update(model, multiplier, multiple_of):
+        config, times = models[model], None if multiplier == 1 else multiplier
+        D, width = config.hidden_size, config.intermediate_size
+        ruled = replace(config, intermediate_size=intermediate_size(D, multiple_of, times))
+        for bars, c in ((ours, ruled), (theirs, config)):
+            _set_heights(bars, _percent(params_by_part(c)))
+        widths = [intermediate_size(d, multiple_of, times) for d in hidden_sizes]
+        pairs = zip(widths, hidden_sizes, strict=True)
+        saw.set_data(hidden_sizes, [3 * width / (8 * d) for width, d in pairs])
+        dot.set_data([D], [3 * ruled.intermediate_size / (8 * D)])
+        square.set_data([D], [3 * width / (8 * D)])
+        parts = params_by_part(ruled)
+        ruled_width, ratio = ruled.intermediate_size, 3 * ruled.intermediate_size / (8 * D)
+        cut = 8 * D // 3
+        step = f", times {times:.1f} is {int(times * cut)}" if times else ""
+        ends = "as published" if ruled == config else f"where {width} is published"
+        return (
+            f"{model}, D = {D}: 8D/3 is {cut}{step}, and up to a multiple of {multiple_of}: "
+            f"{ruled_width}, {ends}. Each FFN has {ratio:.2f} times 8D². The model has "
+            f"{sum(parts) / 1e9:.2f} billion parameters, {_percent(parts)[1]:.0f} % of them in "
+            f"FFNs and {_percent(parts)[3]:.2g} % in norms."
+        )
+
+    return explore(
+        figure,
+        update,
+        {
+            "Llama-2-7B": {"model": "Llama-2-7B"},
+            "Llama-3-8B": {"multiplier": 1.3, "multiple_of": 1024},
+            "Llama-2-70B": {"model": "Llama-2-70B", "multiplier": 1.3, "multiple_of": 4096},
+            "Gemma-2B": {"model": "Gemma-2B"},
+        },
+        model=choice("model", "Llama-3-8B", tuple(models)),
+        multiplier=slider("multiplier", 1.0, (1, 3), 0.1),
+        multiple_of=choice("multiple_of", 256, MULTIPLES),
+    )
+
+
+def _percent(parts):
+    return torch.tensor([100 * part / sum(parts) for part in parts])
 
 
 # --- 07

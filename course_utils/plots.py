@@ -11,6 +11,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from .layers import layer_norm, rms_norm
 from .notes import markdown
+from .sizes import published_models
 
 STYLE = Path(__file__).with_name("data") / "course.mplstyle"
 
@@ -157,6 +158,45 @@ def _globe(ax, radius):
 
 
 # --- 06
+
+
+@house_style
+def ratio_figure():
+    """The ratio of the two sizes in each published model, against 8/3."""
+    models = list(published_models().values())
+    figure = DescribedFigure(
+        figsize=(8, 3.8),
+        layout="constrained",
+        alt="Each published model as a mark: across its hidden size, up its intermediate size "
+        "divided by it. Many lie just above a line at 8/3. Models with a documented rule are "
+        "solid squares, from the line up to 4; the others are hollow dots, from 2.5 to 8.",
+    )
+    ax = figure.subplots()
+    ax.axhline(8 / 3, color=GREY, ls="--")
+    ax.text(17000, 8 / 3 + 0.1, "8/3", fontsize=12)
+    style = {"ls": "", "mew": 1.6}
+    for label, documented, marker, face in (
+        ("multiple_of documented", True, "s", GREEN),
+        ("not documented", False, "o", "none"),
+    ):
+        chosen = [m for m in models if (m.multiple_of is not None) == documented]
+        x = [m.hidden_size for m in chosen]
+        y = [m.intermediate_size / m.hidden_size for m in chosen]
+        ax.plot(x, y, marker, mfc=face, mec=GREEN if documented else BLACK, label=label, **style)
+    for name, place in {
+        "Gemma-2B": (1950, 7.85),
+        "Llama-3-8B": (3750, 3.36),
+        "Llama-3.2-1B": (1900, 3.86),
+        "MiniCPM-2B": (2150, 2.25),
+    }.items():
+        ax.text(*place, name, fontsize=10, ha="right")
+    ax.set(xscale="log", xlabel="hidden_size", ylabel="intermediate_size / hidden_size")
+    ax.set(xlim=(50, 24000), ylim=(2, 8.5))
+    ticks = (64, 256, 1024, 4096, 16384)
+    ax.set_xticks(ticks, map(str, ticks), minor=False)
+    ax.minorticks_off()
+    ax.legend(loc="upper left", frameon=False)
+    return figure
 
 
 # --- 07

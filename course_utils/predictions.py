@@ -130,6 +130,44 @@ REASONS = {
     },
     # 05
     # 06
+    "width for 288": {
+        24: "three matrices of that width have 3·6·24 = 432.",
+        12: "half the width is too little: a third matrix came, the two others did not double.",
+        18: "three quarters of 24; but three matrices share what two had, so it is two thirds.",
+        8: "a third of 24; but the third matrix takes a third away, and two thirds are left.",
+        4: "that is 2/3 of 6; it is 2/3 of 4·6.",
+        15: "nearly: 16 fits too, without a remainder.",
+        17: "one too wide: 3·6·17 is 306.",
+    },
+    "width at 5120": {
+        "13568": "that is the nearest multiple of 256; the rule goes up.",
+        "13653": "not yet a multiple of 256.",
+        "13909": "that adds 256; the rule goes to the next multiple.",
+        "11008": "that is the width at 4096.",
+        "20480": "that is 4·D, with no third matrix to make room for.",
+    },
+    "width of 70B": {
+        "24576": "that rounds down, or leaves the multiplier out.",
+        "28398": "not yet a multiple of 4096.",
+        "28416": "that is the next multiple of 256; this model's multiple is 4096.",
+        "31948": "that multiplies after the rounding, and is no multiple of 4096.",
+        "12288": "that multiplies D itself by 1.3; it is 8·D/3 that is multiplied.",
+        "45056": "that multiplies 4·D by 1.3; it is 8·D/3 that is multiplied.",
+    },
+    "widths that a rule fits": {
+        0: "the rule was not made for them, but it has two free numbers.",
+        41: "nearly: a few lie too far from every multiple.",
+        9: "nine is the number of documented ones.",
+        17: "that is with no multiplier at all.",
+        29: "that is with the multiple 256 alone.",
+    },
+    "per cent in the FFN": {
+        66.6: "8·D² of the layer's 12·D², but there are embeddings too.",
+        33.3: "that is about attention's part.",
+        50: "as if attention and FFN were equal; attention has 4·D², the FFN 8·D².",
+        75: "that would be an FFN of 12·D², with three matrices of width 4D.",
+        100: "attention and embeddings have parameters too.",
+    },
     # 07
     # 08
     # 09

@@ -6,9 +6,10 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from matplotlib.figure import Figure
 from PIL import Image
+from traitlets import TraitError
 
 from course_utils import explore as explore_module
-from course_utils.explore import explore, log_slider, slider
+from course_utils.explore import choice, explore, log_slider, slider
 from course_utils.plots import DescribedFigure
 
 
@@ -232,3 +233,10 @@ def test_displaying_works_in_a_real_shell():
 def test_a_log_slider_is_given_its_limits_as_values():
     control = log_slider("eps", 1e-5, (1e-8, 10), 0.25)
     assert (control.min, control.max, control.value) == (-8, 1, 1e-5)
+
+
+def test_a_choice_offers_its_values_alone():
+    control = choice("model", "b", ("a", "b"))
+    assert (control.description, control.value) == ("model", "b")
+    with pytest.raises(TraitError):
+        control.value = "c"

@@ -15,7 +15,7 @@ EXPLORERS = {
     # 03
     "04": explorers.swish_explorer,
     # 05
-    # 06
+    "06": explorers.sizes_explorer,
     # 07
     # 08
     # 09
@@ -30,10 +30,20 @@ def explorer(request):
 
 
 def grid(control):
-    """Every value that a slider can take."""
+    """Every value that a slider or a list can take."""
+    if hasattr(control, "options"):
+        return [o[1] if isinstance(o, tuple) else o for o in control.options]
     steps = torch.arange(round((control.max - control.min) / control.step) + 1).tolist()
     at = [control.min + i * control.step for i in steps]
     return [control.base**a for a in at] if hasattr(control, "base") else at
+
+
+def grid_place(control):
+    """Where in its grid a control stands."""
+    values = grid(control)
+    if control.value in values:
+        return values.index(control.value)
+    return min(range(len(values)), key=lambda i: abs(values[i] - control.value))
 
 
 def heights(axes, bars):
@@ -67,10 +77,8 @@ def test_every_corner_draws(explorer):
 def test_each_control_moves_the_picture_and_the_words(explorer):
     before = bytes(explorer.picture.value), explorer.words.value
     for name, control in explorer.controls.items():
-        low, high = grid(control)[0], grid(control)[-1]
-        explorer.set(
-            **{name: low if abs(control.value - low) > abs(control.value - high) else high}
-        )
+        values, at = grid(control), grid_place(control)
+        explorer.set(**{name: values[0] if at > len(values) / 2 else values[-1]})
         assert bytes(explorer.picture.value) != before[0], name
         assert explorer.words.value != before[1], name
         explorer.reset()
@@ -91,7 +99,8 @@ def test_each_preset_is_a_place_that_the_controls_can_reach(explorer):
     for values in explorer.presets.values():
         for name, value in values.items():
             control = explorer.controls[name]
-            assert min(abs(value - v) for v in grid(control)) <= 1e-6 * max(1, abs(value))
+            at = grid(control)
+            assert value in at or min(abs(value - v) for v in at) <= 1e-6 * max(1, abs(value))
 
 
 def test_axes_stand_still_and_hold_what_moves(explorer):
@@ -279,6 +288,63 @@ def test_what_the_notebook_says_of_beta_is_so():
 
 
 # --- 06
+
+
+@pytest.mark.parametrize(
+    ("model", "multiplier", "multiple_of", "width", "published", "D"),
+    [
+        ("Llama-3-8B", 1.0, 256, 11008, 14336, 4096),
+        ("Llama-3-8B", 1.3, 1024, 14336, 14336, 4096),
+        ("Llama-2-70B", 1.3, 4096, 28672, 28672, 8192),
+        ("MiniCPM-2B", 3.0, 64, 18432, 5760, 2304),
+    ],
+)
+def test_both_widths_and_the_saw_are_drawn(model, multiplier, multiple_of, width, published, D):
+    explorer = explorers.sizes_explorer()
+    explorer.set(model=model, multiplier=multiplier, multiple_of=multiple_of)
+    left, right = explorer.figure.axes
+    ours, theirs = heights(left, 0), heights(left, 1)
+    for bars in (ours, theirs):
+        assert bars.sum().item() == pytest.approx(100, rel=1e-5)
+    odds = [bars[1] / (100 - bars[1]) for bars in (ours, theirs)]  # FFN against the rest
+    assert (odds[0] / odds[1]).item() == pytest.approx(width / published, rel=1e-4)
+    saw, square, dot = (line for line in right.get_lines() if line.get_animated())
+    assert xy(dot).tolist() == [[D, pytest.approx(3 * D * width / (8 * D**2))]]
+    assert xy(square).tolist() == [[D, pytest.approx(3 * D * published / (8 * D**2))]]
+    for d, ratio in xy(saw).tolist():
+        least = multiplier * 8 * d / 3 * (1 - 1e-9)
+        assert least - 2 <= ratio * 8 * d / 3 < least + multiple_of + 1
+        assert round(ratio * 8 * d / 3) % multiple_of == 0
+    low, high = right.get_ylim()
+    assert low < min(xy(saw)[:, 1]) and max(xy(saw)[:, 1]) < high
+    assert f"up to a multiple of {multiple_of}: {width}, " in explorer.words.value
+    assert ("as published" in explorer.words.value) == (width == published)
+
+
+def test_what_the_notebook_says_of_gemma_and_of_multiples_is_so():
+    """At 3.0 every multiple gives Gemma-2B's width; larger multiples make larger teeth."""
+    explorer = explorers.sizes_explorer()
+    explorer.buttons["Gemma-2B"].click()
+    left, right = explorer.figure.axes
+    (saw,) = (
+        line for line in right.get_lines() if line.get_animated() and len(line.get_xdata()) > 1
+    )
+    peaks = []
+    for multiple_of in explorers.MULTIPLES:
+        explorer.set(multiplier=3.0, multiple_of=multiple_of)
+        torch.testing.assert_close(heights(left, 0), heights(left, 1))
+        ratio = xy(saw)[:, 1]
+        peaks.append((ratio[: len(ratio) // 4].max().item(), ratio[-20:].max().item()))
+    assert all(small >= large for small, large in peaks) and peaks[-1][0] > 1.5 * peaks[-1][1]
+    assert [small for small, _ in peaks] == sorted(small for small, _ in peaks)
+
+
+def test_the_model_list_holds_each_whole_config_of_the_size_drawn():
+    explorer = explorers.sizes_explorer()
+    assert {"Llama-2-7B", "Gemma-2B", "SmolLM/SmolLM2-135M"} <= set(
+        explorer.controls["model"].options
+    )
+    assert not {"PaLM-540B", "stories15M"} & set(explorer.controls["model"].options)
 
 
 # --- 07

@@ -14,6 +14,7 @@ from course_utils import predict, predictions
 CITED = {
     "01_rmsnorm_vs_layernorm.ipynb": {"2019": "the year of Zhang & Sennrich's paper"},
     "04_silu_and_swish.ipynb": {"2016": "the year of Hendrycks & Gimpel's paper"},
+    "06_parameter_accounting.ipynb": {"2020": "the year of Shazeer's paper"},
 }
 AMERICAN = r"\b(\w{4,}iz(e|es|ed|ing|ation)|center\w*|behavior\w*|colors?|gray)\b"
 FOLDED = {"outputs_hidden": True, "source_hidden": True}

@@ -10,7 +10,7 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 from matplotlib.figure import Figure
 
-from course_utils import plots
+from course_utils import plots, sizes
 
 
 def luminance(colour):
@@ -39,7 +39,9 @@ def test_what_carries_meaning_stands_out_from_the_white_card(colour):
     assert contrast(colour, "white") >= 3
 
 
-@pytest.mark.parametrize("draw", [plots.llama_block_figure, plots.sphere_figure])
+@pytest.mark.parametrize(
+    "draw", [plots.llama_block_figure, plots.sphere_figure, plots.ratio_figure]
+)
 def test_a_figure_says_what_to_see_on_a_white_card_in_readable_type(draw):
     figure = draw()
     assert len(figure.alt) >= 80
@@ -128,3 +130,20 @@ def test_show_refuses_what_is_not_a_figure():
 def test_a_described_figure_needs_its_description(alt):
     with pytest.raises(ValueError, match="a figure needs alt"):
         plots.DescribedFigure(alt=alt)
+
+
+# --- 06
+
+
+def test_each_published_model_is_one_mark_at_its_ratio():
+    models = sizes.published_models().values()
+    (ax,) = plots.ratio_figure().axes
+    lines = {line.get_label(): line.get_xydata().tolist() for line in ax.get_lines()}
+    for label, documented in (("multiple_of documented", True), ("not documented", False)):
+        wanted = [
+            [m.hidden_size, m.intermediate_size / m.hidden_size]
+            for m in models
+            if bool(m.multiple_of) == documented
+        ]
+        assert lines[label] == wanted
+    assert ax.get_lines()[0].get_ydata()[0] == 8 / 3

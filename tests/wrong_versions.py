@@ -10,11 +10,13 @@ import contextlib
 import inspect
 import textwrap
 
-from course_utils import layers, measure
+from course_utils import layers, measure, sizes
 
 MEAN_SQUARE = "h.square().mean(dim=-1, keepdim=True)"
 DIVISION = "h * torch.rsqrt(mean_square + eps)"
 RESULT = "return y if weight is None else y * weight"
+WIDTH = "8 * hidden_size // 3"
+BLOCKS = "(width + multiple_of - 1) // multiple_of"
 CENTRED = "h - h.mean(dim=-1, keepdim=True)"
 
 SILU = "x * torch.sigmoid(x)"
@@ -156,6 +158,75 @@ LIBRARY = {
     },
     # layers of 08
     # sizes
+    sizes.intermediate_size: {
+        "rounded down": (BLOCKS, "width // multiple_of"),
+        "to the nearest": (BLOCKS, "round(width / multiple_of)"),
+        "always one more block": (BLOCKS, "width // multiple_of + 1"),
+        "a multiple added": ("return multiple_of * blocks", "return width + multiple_of"),
+        "not rounded": ("return multiple_of * blocks", "return width"),
+        "multiple fixed at 256": ("blocks =", "multiple_of = 256\n    blocks ="),
+        "multiplier after the rounding": (
+            ("width = int(multiplier * width)", "pass"),
+            (
+                "return multiple_of * blocks",
+                "return int((multiplier or 1) * multiple_of * blocks)",
+            ),
+        ),
+        "multiplier ignored": ("int(multiplier * width)", "width"),
+        "multiplier times D": ("multiplier * width", "multiplier * hidden_size"),
+        "multiplier times 4D": ("multiplier * width", "multiplier * 4 * hidden_size"),
+        "2/3 twice": (WIDTH, "16 * hidden_size // 9"),
+        "2/3 of D": (WIDTH, "2 * hidden_size // 3"),
+        "4D kept": (WIDTH, "4 * hidden_size"),
+        "2.67 for 8/3": (WIDTH, "int(2.67 * hidden_size)"),
+        "8/3 rounded to 3": (WIDTH, "3 * hidden_size"),
+    },
+    sizes.ffn_params: {
+        "two matrices": ("3 * ", "2 * "),
+        "packed width taken for each half": ("intermediate_size\n", "(2 * intermediate_size)\n"),
+        "biases counted": ("return ", "return hidden_size + 2 * intermediate_size + "),
+        "hidden size squared": ("hidden_size * intermediate_size\n", "hidden_size**2\n"),
+    },
+    sizes.params_by_part: {
+        "kv heads ignored": ("c.num_kv_heads * c", "c.num_attention_heads * c"),
+        "kv heads for queries too": ("c.num_attention_heads * c.head_dim", "c.num_kv_heads * 128"),
+        "head_dim taken as D / heads": (
+            "q_out, kv_out = c.num_attention_heads * c.head_dim, c.num_kv_heads * c.head_dim",
+            "q_out = c.hidden_size; kv_out = q_out * c.num_kv_heads // c.num_attention_heads",
+        ),
+        "output projection forgotten": ("2 * c.hidden_size * q_out", "c.hidden_size * q_out"),
+        "values forgotten": ("2 * c.hidden_size * kv_out", "c.hidden_size * kv_out"),
+        "q/k/v bias forgotten": ("c.qkv_bias", "False"),
+        "q/k/v bias everywhere": ("c.qkv_bias", "True"),
+        "bias as wide as queries thrice": ("q_out + 2 * kv_out", "3 * q_out"),
+        "bias on the output too": ("q_out + 2 * kv_out", "q_out + 2 * kv_out + c.hidden_size"),
+        "norms of queries and keys forgotten": ("2 * c.head_dim,", "0,"),
+        "one norm for queries and keys": ("2 * c.head_dim,", "c.head_dim,"),
+        "full norm taken per head": ('"full": q_out + kv_out', '"full": 2 * c.head_dim'),
+        "always two norms a layer": ("c.norms_per_layer * c.hidden_size", "2 * c.hidden_size"),
+        "norms with a bias": ("c.norms_per_layer * c.hidden_size", "4 * c.hidden_size"),
+        "final norm forgotten": ("c.hidden_size if c.norms_per_layer else 0", "0"),
+        "tied embeddings counted twice": ("1 if c.tie_word_embeddings else 2", "2"),
+        "output layer forgotten": ("1 if c.tie_word_embeddings else 2", "1"),
+        "one layer": ("c.num_layers * attention", "attention"),
+        "FFN of one layer": ("c.num_layers * ffn_params", "ffn_params"),
+    },
+    sizes.model_params: {
+        "without embeddings": (
+            "sum(params_by_part(config))",
+            "sum(params_by_part(config)) - params_by_part(config).embeddings",
+        ),
+    },
+    sizes.ModelConfig.__post_init__: {
+        "kv heads unchecked": (
+            '_check_divisor("num_kv_heads", self.num_kv_heads, "num_attention_heads", heads)',
+            "pass",
+        ),
+    },
+    sizes.published_models: {
+        "last rows lost": ("for row in rows]", "for row in rows[:-12]]"),
+        "first row lost": ("for row in rows]", "for row in rows[1:]]"),
+    },
     # packing
     # measure
     measure.slope: {
@@ -245,6 +316,62 @@ CELLS = {
     ],
     # 05
     # 06
+    ("06", "up, down = nn.Linear(D, width, bias=False)", "up, down = nn.Linear(D, width)"): [
+        "Two matrices of width 4D have 8·D² parameters",
+        "Widths 3072 plain and 2048 gated have the same count at D = 768",
+    ],
+    ("06", "SwiGLU(D, 4 * D)", "SwiGLU(D, 8 * D)"): [
+        "Three matrices of width 4D have 12·D², half as many again",
+    ],
+    ("06", "SwiGLU(D, 8 * D // 3)", "SwiGLU(D, 2 * D // 3)"): [
+        "Three matrices of width 8D/3 have 8·D² parameters",
+    ],
+    ("06", "return sum(p.numel() for p in module.parameters())", "return 2 * 144"): [
+        "Six features and three matrices have 288 parameters at width 16",
+        "Two matrices of width 4D have 8·D² parameters",
+    ],
+    ("06", "count(SwiGLU(4096, 11008))", "count(SwiGLU(4096, 10922))"): [
+        "Width 11008 costs 0.78 % more than 8·D²",
+    ],
+    ("06", "packed = FusedSwiGLU(4096, 11008)", "packed = FusedSwiGLU(4096, 22016)"): [
+        "Packed, gate and up of width 11008 have 22016 rows",
+    ],
+    ("06", "cut = int(8 * D / 3)", "cut = int(8 * D / 3) + 128"): [
+        "At D = 5120 the nearest multiple is another, 13568",
+    ],
+    ("06", "int(2.67 * 768)", "int(8 / 3 * 768)"): [
+        "At D = 768, 2.67 for 8/3 turns 2048 into 2304"
+    ],
+    ("06", "for m in (4, 64, 256)", "for m in (1, 64, 256)"): [
+        "Up to D = 2000, int, round and ceil end alike at multiples of 4, 64 and 256",
+    ],
+    ("06", "SwiGLU(768, 2048)", "SwiGLU(768, 3072)"): [
+        "Widths 3072 plain and 2048 gated have the same count at D = 768",
+    ],
+    ("06", "int(1.3 * intermediate_size(8192, 4096))", "width"): [
+        "Multiplied after rounding, 70B is 3276 above a multiple",
+    ],
+    ("06", "range(8, 35)", "range(10, 11)"): [
+        "A multiple and a multiplier fit 36 of the 41 undocumented widths",
+    ],
+    ("06", "m.intermediate_size / m.hidden_size for", "m.hidden_size / m.intermediate_size for"): [
+        "Ratios in the table run from 2.5 to 8",
+        "Gemma chose ratios of 4, 6 and 8, Mistral-7B 3.5",
+    ],
+    ("06", "*blocks, RMSNorm", "*blocks[1:], RMSNorm"): [
+        "Llama-2-7B, built, has 6,738,415,616 parameters",
+        "An invented model counts as it is built",
+    ],
+    ("06", "head.weight = embedding.weight", "pass"): ["An invented model counts as it is built"],
+    ("06", "count(block.mlp) for block", "count(block.self_attn) for block"): [
+        "The FFN is 64 % of Llama-2-7B",
+    ],
+    ("06", "c.num_kv_heads\n", "c.num_attention_heads\n"): [
+        "Eight kv heads for 32 leave 2.5·D² of attention's 4·D²",
+    ],
+    ("06", "count(block.mlp) / 4096**2", "8 * 4096 * 11008 / 4096**2 / 2"): [
+        "Llama-3-8B's FFN has 2.5·D² more than 8·D²",
+    ],
     # 07
     # 08
     # 09
