@@ -1,11 +1,12 @@
 """One explorer a notebook: a figure, an update function and one `explore(...)` call."""
 
 import torch
+from matplotlib.patches import Rectangle
 
-from .explore import explore, log_slider, slider
+from .explore import choice, explore, log_slider, slider
 from .layers import layer_norm, rms_norm
-from .measure import expected_norm, plane_points, rms
-from .plots import BLACK, BLUE, GREY, VERMILION, DescribedFigure, house_style
+from .measure import expected_norm, packed_reading, plane_points, rms
+from .plots import BLACK, BLUE, GREY, ORANGE, SKY, VERMILION, DescribedFigure, house_style
 
 
 @house_style
@@ -202,6 +203,75 @@ def plane_explorer():
 
 
 # --- 07
+
+STORED = ("[gate; up]", "[up; gate]", "gate, up in turn")
+CUTS = ("contiguous blocks", "a part of each half")
+
+
+@house_style
+def packed_rows_explorer():
+    """Notebook 07: which rows of a packed weight each rank gets, and what it takes them for."""
+    figure = DescribedFigure(
+        figsize=(8, 3.6),
+        layout="constrained",
+        alt="Left, the eight rows of a packed weight, g for gate and u for up, each with the rank "
+        "that gets it. Right, what is taken for gate and for up beside each of down_proj's four "
+        "columns; a cell with a cross and a thick border holds the wrong row.",
+    )
+    stored, read = figure.subplots(1, 2, width_ratios=(2, 3))
+    stored.set(title="rows as stored", xlim=(-0.6, 2), ylim=(7.6, -0.6), xticks=[], yticks=range(8))
+    stored.set(xlabel="and who gets them", ylabel="row")
+    read.set(title="rows as read", xlim=(-2.1, 1.6), ylim=(3.6, -0.6), xticks=(0, 1), yticks=[])
+    read.set_xticklabels(("as gate", "as up"))
+    read.set(xlabel="columns: what the code takes the row for")
+    rows = [_cell(stored, 0, row) for row in range(8)]
+    owners = [stored.text(0.65, row, "", va="center", animated=True) for row in range(8)]
+    cells = [_cell(read, place % 2, place // 2) for place in range(8)]
+    columns = [read.text(-2.05, unit, "", va="center", animated=True) for unit in range(4)]
+
+    def update(layout, cut, ranks):
+        reading = packed_reading(STORED.index(layout), CUTS.index(cut), ranks)
+        for row, (cell, name) in enumerate(zip(rows, reading.stored, strict=True)):
+            _fill_cell(cell, name, True)
+            owners[row].set_text(f"rank {reading.owner[row]}")
+        for unit, column in enumerate(columns):
+            column.set_text(f"rank {unit * ranks // 4}, column {unit}")
+        wanted = [f"{kind}{unit}" for unit in range(4) for kind in "gu"]
+        for cell, name, right in zip(cells, reading.read, wanted, strict=True):
+            _fill_cell(cell, name, name == right)
+        wrong = sum(a != b for a, b in zip(reading.read, wanted, strict=True))
+        many = "1 rank" if ranks == 1 else f"{ranks} ranks"
+        return (
+            f"Stored as {layout}, cut into {cut} for {many}; each rank reads [gate; up]. "
+            f"{wrong} of 8 rows are taken for something else. The output of this layer, "
+            f"the ranks added up, is wrong by {reading.error:.0%}."
+        )
+
+    return explore(
+        figure,
+        update,
+        {
+            "Right": {"cut": CUTS[1]},
+            "Swapped": {"layout": STORED[1], "ranks": 1},
+            "In turn": {"layout": STORED[2], "ranks": 1},
+            "Right by luck": {"layout": STORED[2], "ranks": 4},
+        },
+        layout=choice("stored as", STORED[0], STORED),
+        cut=choice("cut into", CUTS[0], CUTS),
+        ranks=choice("ranks", 2, (1, 2, 4)),
+    )
+
+
+def _cell(ax, x, y):
+    box = ax.add_patch(Rectangle((x - 0.45, y - 0.42), 0.9, 0.84, animated=True))
+    return box, ax.text(x, y, "", ha="center", va="center", animated=True, zorder=3)
+
+
+def _fill_cell(cell, name, right):
+    box, text = cell
+    box.set(facecolor=SKY if name[0] == "g" else ORANGE, lw=1 if right else 3.5)
+    box.set_edgecolor(BLACK if right else VERMILION)
+    text.set_text(name if right else f"{name} ✗")
 
 
 # --- 08

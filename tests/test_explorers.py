@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
+from matplotlib.colors import to_hex
 
 from course_utils import explorers
 
@@ -17,6 +18,7 @@ EXPLORERS = {
     # 05
     # 06
     # 07
+    "07": explorers.packed_rows_explorer,
     # 08
     # 09
 }
@@ -30,7 +32,9 @@ def explorer(request):
 
 
 def grid(control):
-    """Every value that a slider can take."""
+    """Every value that a slider or a choice can take."""
+    if hasattr(control, "options"):
+        return list(control.options)
     steps = torch.arange(round((control.max - control.min) / control.step) + 1).tolist()
     at = [control.min + i * control.step for i in steps]
     return [control.base**a for a in at] if hasattr(control, "base") else at
@@ -68,9 +72,11 @@ def test_each_control_moves_the_picture_and_the_words(explorer):
     before = bytes(explorer.picture.value), explorer.words.value
     for name, control in explorer.controls.items():
         low, high = grid(control)[0], grid(control)[-1]
-        explorer.set(
-            **{name: low if abs(control.value - low) > abs(control.value - high) else high}
-        )
+        if hasattr(control, "options"):
+            farthest = low if control.value == high else high
+        else:
+            farthest = max((low, high), key=lambda end: abs(control.value - end))
+        explorer.set(**{name: farthest})
         assert bytes(explorer.picture.value) != before[0], name
         assert explorer.words.value != before[1], name
         explorer.reset()
@@ -91,6 +97,9 @@ def test_each_preset_is_a_place_that_the_controls_can_reach(explorer):
     for values in explorer.presets.values():
         for name, value in values.items():
             control = explorer.controls[name]
+            if hasattr(control, "options"):
+                assert value in grid(control)
+                continue
             assert min(abs(value - v) for v in grid(control)) <= 1e-6 * max(1, abs(value))
 
 
@@ -229,6 +238,50 @@ def test_what_the_notebook_says_of_eps_is_so():
 
 
 # --- 07
+
+
+@pytest.mark.parametrize("layout", explorers.STORED)
+@pytest.mark.parametrize("cut", explorers.CUTS)
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_the_rows_are_drawn_as_they_are_stored_cut_and_read(layout, cut, ranks):
+    """Independent of packing: rows as pairs (letter, unit), cut with plain list slices."""
+    explorer = explorers.packed_rows_explorer()
+    explorer.set(layout=layout, cut=cut, ranks=ranks)
+    g, u = ([f"{kind}{unit}" for unit in range(4)] for kind in "gu")
+    in_turn = [name for pair in zip(g, u, strict=True) for name in pair]
+    stored = dict(zip(explorers.STORED, (g + u, u + g, in_turn), strict=True))[layout]
+    if cut == "contiguous blocks":
+        step = 8 // ranks
+        parts = [stored[rank * step :][:step] for rank in range(ranks)]
+    else:
+        step = 4 // ranks
+        halves = stored[:4], stored[4:]
+        parts = [[n for h in halves for n in h[rank * step :][:step]] for rank in range(ranks)]
+    halved = [(p[: len(p) // 2], p[len(p) // 2 :]) for p in parts]
+    read = [n for first, second in halved for pair in zip(first, second, strict=True) for n in pair]
+
+    left, right = explorer.figure.axes
+    moving = [[t.get_text() for t in ax.texts if t.get_animated()] for ax in (left, right)]
+    assert moving[0][:8] == stored
+    owners = {name: f"rank {rank}" for rank, part in enumerate(parts) for name in part}
+    assert moving[0][8:] == [owners[name] for name in stored]
+    assert moving[1][:8] == [a if a == b else f"{a} ✗" for a, b in zip(read, in_turn, strict=True)]
+    for axes, names in ((left, stored), (right, read)):
+        colours = [to_hex(patch.get_facecolor()).upper() for patch in axes.patches]
+        assert colours == [explorers.SKY if name[0] == "g" else explorers.ORANGE for name in names]
+    said = explorer.words.value
+    assert f"{sum(a != b for a, b in zip(read, in_turn, strict=True))} of 8 rows" in said
+    assert ("wrong by 0%" in said) == (read == in_turn)
+
+
+def test_what_the_notebook_says_of_order_and_ranks_is_so():
+    """In blocks, only gate and up in turn on four ranks is right: one unit each."""
+    right = []
+    for layout, ranks in itertools.product(explorers.STORED, (2, 4)):
+        explorer = explorers.packed_rows_explorer()
+        explorer.set(layout=layout, cut="contiguous blocks", ranks=ranks)
+        right += [(layout, ranks)] if "wrong by 0%" in explorer.words.value else []
+    assert right == [("gate, up in turn", 4)]
 
 
 # --- 08
