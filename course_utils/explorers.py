@@ -220,10 +220,16 @@ def packed_rows_explorer():
     )
     stored, read = figure.subplots(1, 2, width_ratios=(2, 3))
     stored.set(title="rows as stored", xlim=(-0.6, 2), ylim=(7.6, -0.6), xticks=[], yticks=range(8))
-    stored.set(xlabel="and who gets them", ylabel="row")
-    read.set(title="rows as read", xlim=(-2.1, 1.6), ylim=(3.6, -0.6), xticks=(0, 1), yticks=[])
+    stored.set(xlabel="and the rank that gets each", ylabel="row of the weight")
+    read.set(
+        title="rows as read, for each column of down_proj",
+        xlim=(-2.1, 1.6),
+        ylim=(3.6, -0.6),
+        xticks=(0, 1),
+        yticks=[],
+    )
     read.set_xticklabels(("as gate", "as up"))
-    read.set(xlabel="columns: what the code takes the row for")
+    read.set(xlabel="what the code takes the row for")
     rows = [_cell(stored, 0, row) for row in range(8)]
     owners = [stored.text(0.65, row, "", va="center", animated=True) for row in range(8)]
     cells = [_cell(read, place % 2, place // 2) for place in range(8)]
@@ -269,8 +275,7 @@ def _cell(ax, x, y):
 
 def _fill_cell(cell, name, right):
     box, text = cell
-    box.set(facecolor=SKY if name[0] == "g" else ORANGE, lw=1 if right else 3.5)
-    box.set_edgecolor(BLACK if right else VERMILION)
+    box.set(facecolor=SKY if name[0] == "g" else ORANGE, ec=BLACK, lw=0.5 if right else 4)
     text.set_text(name if right else f"{name} ✗")
 
 

@@ -1,8 +1,11 @@
 """Fuse, split, shard and rename, against plain torch; and every message."""
 
+import ast
+
 import pytest
 import torch
 import torch.nn.functional as F
+from course import ROOT, code_cells
 
 from course_utils import packing
 from course_utils.measure import packed_reading
@@ -62,6 +65,20 @@ def test_each_rank_gets_its_part_of_both_and_the_outputs_add_up(world_size):
         assert torch.equal(down, downs[rank]) and down.is_contiguous()
         total = total + swiglu_packed(x, gate_up, down)
     torch.testing.assert_close(total, right)
+
+
+def test_the_forward_that_notebook_07_defines_is_the_librarys():
+    (source,) = (
+        cell.source
+        for cell in code_cells(ROOT / "notebooks" / "07_fused_gate_up.ipynb")
+        if "def fused_forward" in cell.source
+    )
+    namespace = {"F": F}
+    exec(ast.unparse(ast.parse(source).body[0]), namespace)
+    x, w_gate_up, w_down = torch.randn(2, 5), torch.randn(6, 5), torch.randn(5, 3)
+    torch.testing.assert_close(
+        namespace["fused_forward"](x, w_gate_up, w_down), swiglu_packed(x, w_gate_up, w_down)
+    )
 
 
 @pytest.mark.parametrize(

@@ -151,8 +151,8 @@ LIBRARY = {
         "only gate cut": ("w_up[mine]", "w_up[: len(w_gate[mine])]"),
         "only up cut": ("w_gate[mine]", "w_gate[: len(w_up[mine])]"),
         "the ranks the other way round": (
-            "rank, world_size)",
-            "world_size - 1 - rank, world_size)",
+            "len(w_gate), rank, world_size)",
+            "len(w_gate), world_size - 1 - rank, world_size)",
         ),
         "everything": ("return fuse_gate_up(w_gate[mine], w_up[mine])", "return w_gate_up"),
         "up before gate": ("(w_gate[mine], w_up[mine])", "(w_up[mine], w_gate[mine])"),
@@ -164,8 +164,8 @@ LIBRARY = {
             "mine = slice(w_down.shape[1] // 2) or (",
         ),
         "the ranks the other way round": (
-            "rank, world_size)",
-            "world_size - 1 - rank, world_size)",
+            "shape[1], rank, world_size)",
+            "shape[1], world_size - 1 - rank, world_size)",
         ),
     },
     packing._part: {
@@ -262,13 +262,15 @@ CELLS = {
     ("07", "hidden = F.silu(gate) * up", "hidden = F.silu(up) * gate"): [
         "The hidden numbers are 3·silu(2) and 10·silu(−1)"
     ],
-    ("07", "return (F.silu(gate) * up)", "return (gate * F.silu(up))"): ["Fused equals separate"],
+    ("07", "return (F.silu(gate) * up)", "return (gate * F.silu(up))"): [
+        "fused_forward gives what three separate products give"
+    ],
     ("07", "count = sum(p.numel()", "count = sum(len(p)"): ["FusedSwiGLU has 3·D·I parameters"],
     ("07", "gate, up = gate_up.chunk(2, dim=1)", "gate, up = gate_up.chunk(2, dim=-1)"): [
         "chunk(2, dim=1) splits the tokens",
         "With split tokens the error comes at down_proj",
     ],
-    ("07", "gate_up[:, :3].chunk", "gate_up[:, :4].chunk"): ["Three split tokens broadcast to two"],
+    ("07", "gate_up[:, :3].chunk", "gate_up[:, :2].chunk"): ["Three split tokens broadcast to two"],
     ("07", "F.silu(gate_up.chunk(2, dim=-1)[0])", "F.silu(gate_up)"): [
         "silu(chunk()[0]) alone gives other numbers, in silence"
     ],
@@ -298,8 +300,10 @@ CELLS = {
         "swapped = fused_forward(x, torch.cat([w_up, w_gate])",
         "swapped = fused_forward(x, w_gate_up",
     ): ["A swap is wrong by 50 to 100 % here"],
-    ("07", "0.3, 0.01)", "0.3, 0.1)"): ["For x/100 a swap is wrong by less than 2 %"],
-    ("07", "(intermediate_size, 2)", "(2, intermediate_size)"): [],
+    ("07", "(0.1, 0.01)", "(0.01, 0.1)"): ["For x/100 a swap is wrong by less than 2 %"],
+    ("07", "stack([w_gate, w_up], dim=1)", "stack([w_gate, w_up], dim=0)"): [
+        "unflatten(-1, (I, 2)) reads pairs of gate and up"
+    ],
     ("07", ".unflatten(-1, (2, 4))", ".unflatten(-1, (1, 7))"): [
         "unflatten(-1, (2, 4)) refuses seven numbers"
     ],
@@ -308,8 +312,13 @@ CELLS = {
         "error = relative_change(fused_forward(x, interleaved",
         "error = relative_change(fused_forward(x, w_gate_up",
     ): ["Pairs read as halves are wrong by about √2"],
-    ("07", "blocks = w_gate_up.chunk(2)", "blocks = w_gate_up[0::2], w_gate_up[1::2]"): [
-        "Rank 0 of two contiguous blocks has all of gate"
+    (
+        "07",
+        "blocks = w_gate_up.chunk(2)",
+        "blocks = [torch.cat(p) for p in zip(w_gate.chunk(2), w_up.chunk(2))]",
+    ): [
+        "Contiguous blocks of [gate; up] are wrong by more than 100 %",
+        "Rank 0 of two contiguous blocks has all of gate",
     ],
     ("07", "gate = x @ (w_gate + update).T", "gate = x @ w_gate.T"): [
         "An update of gate belongs in the first I rows"
