@@ -1,7 +1,11 @@
 """One explorer a notebook: a figure, an update function and one `explore(...)` call."""
 
+import functools
+
 import torch
-from matplotlib.patches import Rectangle
+from matplotlib.collections import PathCollection, PolyCollection
+from matplotlib.textpath import TextPath
+from matplotlib.transforms import Affine2D
 
 from .explore import choice, explore, log_slider, slider
 from .layers import layer_norm, rms_norm
@@ -230,21 +234,18 @@ def packed_rows_explorer():
     )
     read.set_xticklabels(("as gate", "as up"))
     read.set(xlabel="what the code takes the row for")
-    rows = [_cell(stored, 0, row) for row in range(8)]
-    owners = [stored.text(0.65, row, "", va="center", animated=True) for row in range(8)]
-    cells = [_cell(read, place % 2, place // 2) for place in range(8)]
-    columns = [read.text(-2.05, unit, "", va="center", animated=True) for unit in range(4)]
+    rows = _Cells(stored, [(0, row) for row in range(8)])
+    owners = _Labels(stored, [(1.1, row) for row in range(8)])
+    cells = _Cells(read, [(place % 2, place // 2) for place in range(8)])
+    columns = _Labels(read, [(-1.3, unit) for unit in range(4)])
+    wanted = [f"{kind}{unit}" for unit in range(4) for kind in "gu"]
 
     def update(layout, cut, ranks):
         reading = packed_reading(STORED.index(layout), CUTS.index(cut), ranks)
-        for row, (cell, name) in enumerate(zip(rows, reading.stored, strict=True)):
-            _fill_cell(cell, name, True)
-            owners[row].set_text(f"rank {reading.owner[row]}")
-        for unit, column in enumerate(columns):
-            column.set_text(f"rank {unit * ranks // 4}, column {unit}")
-        wanted = [f"{kind}{unit}" for unit in range(4) for kind in "gu"]
-        for cell, name, right in zip(cells, reading.read, wanted, strict=True):
-            _fill_cell(cell, name, name == right)
+        rows.fill(reading.stored, reading.stored)
+        owners.write([f"rank {rank}" for rank in reading.owner])
+        cells.fill(reading.read, wanted)
+        columns.write([f"rank {unit * ranks // 4}, column {unit}" for unit in range(4)])
         wrong = sum(a != b for a, b in zip(reading.read, wanted, strict=True))
         many = "1 rank" if ranks == 1 else f"{ranks} ranks"
         return (
@@ -268,15 +269,43 @@ def packed_rows_explorer():
     )
 
 
-def _cell(ax, x, y):
-    box = ax.add_patch(Rectangle((x - 0.45, y - 0.42), 0.9, 0.84, animated=True))
-    return box, ax.text(x, y, "", ha="center", va="center", animated=True, zorder=3)
+@functools.cache
+def label_path(text):
+    """A line of text as a path around its middle: many of them draw faster than texts do."""
+    path = TextPath((0, 0), text, size=12)
+    return path.transformed(Affine2D().translate(*-path.get_extents().get_points().mean(axis=0)))
 
 
-def _fill_cell(cell, name, right):
-    box, text = cell
-    box.set(facecolor=SKY if name[0] == "g" else ORANGE, ec=BLACK, lw=0.5 if right else 4)
-    text.set_text(name if right else f"{name} ✗")
+class _Labels:
+    """Lines of text at places of an axes, drawn as one artist."""
+
+    def __init__(self, ax, places):
+        points = Affine2D().scale(1 / 72) + ax.figure.dpi_scale_trans
+        self.paths = PathCollection(
+            [], offsets=places, offset_transform=ax.transData, color=BLACK, lw=0, animated=True
+        )
+        self.paths.set(transform=points, zorder=3)
+        ax.add_collection(self.paths, autolim=False)
+
+    def write(self, texts):
+        self.paths.set_paths([label_path(text) for text in texts])
+
+
+class _Cells:
+    """Coloured boxes with a row's name; a wrong row has a cross and a thick border."""
+
+    def __init__(self, ax, places):
+        corners = [(-0.42, -0.4), (0.42, -0.4), (0.42, 0.4), (-0.42, 0.4)]
+        boxes = [[(x + dx, y + dy) for dx, dy in corners] for x, y in places]
+        self.boxes = PolyCollection(boxes, edgecolors=BLACK, animated=True)
+        ax.add_collection(self.boxes, autolim=False)
+        self.labels = _Labels(ax, places)
+
+    def fill(self, names, wanted):
+        pairs = list(zip(names, wanted, strict=True))
+        self.boxes.set_facecolors([SKY if name[0] == "g" else ORANGE for name in names])
+        self.boxes.set_linewidths([0.5 if name == want else 4 for name, want in pairs])
+        self.labels.write([name if name == want else f"{name} ✗" for name, want in pairs])
 
 
 # --- 08

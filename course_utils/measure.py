@@ -1,5 +1,6 @@
 """Pure measurements: numbers in, numbers out. No drawing, no printing."""
 
+import functools
 from typing import NamedTuple
 
 import torch
@@ -90,12 +91,13 @@ def outcome(make, right, within=1e-5):
 class PackedReading(NamedTuple):
     """How ranks read a packed weight of four units; g0 is unit 0's row of gate, u0 that of up."""
 
-    stored: list  # the eight rows, in their order
-    owner: list  # the rank that gets each of them
-    read: list  # for each unit in turn, the row taken for its gate and the row taken for its up
+    stored: tuple  # the eight rows, in their order
+    owner: tuple  # the rank that gets each of them
+    read: tuple  # for each unit in turn, the row taken for its gate and the row taken for its up
     error: float  # ‖wrong − right‖ / ‖right‖ of the layer, all ranks added up
 
 
+@functools.cache
 def packed_reading(layout, cut, ranks):
     """Store four units, cut the rows for several ranks, read each part as [gate; up].
 
@@ -118,9 +120,9 @@ def packed_reading(layout, cut, ranks):
     owner = {row: rank for rank, part in enumerate(parts) for row in part.tolist()}
     names = [f"{kind}{unit}" for kind in "gu" for unit in range(4)]
     return PackedReading(
-        [names[row] for row in stored.tolist()],
-        [owner[row] for row in stored.tolist()],
-        [names[row] for row in read.tolist()],
+        tuple(names[row] for row in stored.tolist()),
+        tuple(owner[row] for row in stored.tolist()),
+        tuple(names[row] for row in read.tolist()),
         relative_change(wrong, right),
     )
 

@@ -261,14 +261,20 @@ def test_the_rows_are_drawn_as_they_are_stored_cut_and_read(layout, cut, ranks):
     read = [n for first, second in halved for pair in zip(first, second, strict=True) for n in pair]
 
     left, right = explorer.figure.axes
-    moving = [[t.get_text() for t in ax.texts if t.get_animated()] for ax in (left, right)]
-    assert moving[0][:8] == stored
     owners = {name: f"rank {rank}" for rank, part in enumerate(parts) for name in part}
-    assert moving[0][8:] == [owners[name] for name in stored]
-    assert moving[1][:8] == [a if a == b else f"{a} ✗" for a, b in zip(read, in_turn, strict=True)]
-    for axes, names in ((left, stored), (right, read)):
-        colours = [to_hex(patch.get_facecolor()).upper() for patch in axes.patches]
+    marked = [a if a == b else f"{a} ✗" for a, b in zip(read, in_turn, strict=True)]
+    columns = [f"rank {unit * ranks // 4}, column {unit}" for unit in range(4)]
+    for axes, names, labels, others in (
+        (left, stored, stored, [owners[name] for name in stored]),
+        (right, read, marked, columns),
+    ):
+        boxes, written, beside = axes.collections
+        assert written.get_paths() == [explorers.label_path(text) for text in labels]
+        assert beside.get_paths() == [explorers.label_path(text) for text in others]
+        colours = [to_hex(colour).upper() for colour in boxes.get_facecolors()]
         assert colours == [explorers.SKY if name[0] == "g" else explorers.ORANGE for name in names]
+        thick = [width > 1 for width in boxes.get_linewidths()]
+        assert thick == ["✗" in text for text in labels]
     said = explorer.words.value
     assert f"{sum(a != b for a, b in zip(read, in_turn, strict=True))} of 8 rows" in said
     assert ("wrong by 0%" in said) == (read == in_turn)
