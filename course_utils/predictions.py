@@ -93,11 +93,6 @@ REASONS = {
     # 05
     # 06
     # 07
-    "gate alone": {
-        "error": "half of gate_up has the size that down_proj takes; nothing can notice.",
-        "other shape": "gate alone has the shape of silu(gate) ⊙ up.",
-        "same numbers": "that would be so if up were one everywhere.",
-    },
     "chunked tokens": {
         "(4, 32, 176)": "that is dim=-1, which splits the features.",
         "(2, 32, 352)": "that is dim=0, which splits the batch.",
