@@ -1,14 +1,29 @@
 """One explorer a notebook: a figure, an update function and one `explore(...)` call."""
 
+import functools
 from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
+from matplotlib.collections import PathCollection, PolyCollection
+from matplotlib.textpath import TextPath
+from matplotlib.transforms import Affine2D
 
 from .explore import choice, explore, log_slider, slider
 from .layers import layer_norm, rms_norm, swish
-from .measure import expected_norm, plane_points, rms, slope
-from .plots import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILION, DescribedFigure, house_style
+from .measure import expected_norm, packed_reading, plane_points, rms, slope
+from .plots import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    DescribedFigure,
+    house_style,
+)
 from .sizes import intermediate_size, params_by_part, published_models
 
 
@@ -340,6 +355,105 @@ def _percent(parts):
 
 
 # --- 07
+
+STORED = ("[gate; up]", "[up; gate]", "gate, up in turn")
+CUTS = ("contiguous blocks", "a part of each half")
+
+
+@house_style
+def packed_rows_explorer():
+    """Notebook 07: which rows of a packed weight each rank gets, and what it takes them for."""
+    figure = DescribedFigure(
+        figsize=(8, 3.6),
+        layout="constrained",
+        alt="Left, the eight rows of a packed weight, g for gate and u for up, each with the rank "
+        "that gets it. Right, what is taken for gate and for up beside each of down_proj's four "
+        "columns; a cell with a cross and a thick border holds the wrong row.",
+    )
+    stored, read = figure.subplots(1, 2, width_ratios=(2, 3))
+    stored.set(title="rows as stored", xlim=(-0.6, 2), ylim=(7.6, -0.6), xticks=[], yticks=range(8))
+    stored.set(xlabel="and the rank that gets each", ylabel="row of the weight")
+    read.set(
+        title="rows as read, for each column of down_proj",
+        xlim=(-2.1, 1.6),
+        ylim=(3.6, -0.6),
+        xticks=(0, 1),
+        yticks=[],
+    )
+    read.set_xticklabels(("as gate", "as up"))
+    read.set(xlabel="what the code takes the row for")
+    rows = _Cells(stored, [(0, row) for row in range(8)])
+    owners = _Labels(stored, [(1.1, row) for row in range(8)])
+    cells = _Cells(read, [(place % 2, place // 2) for place in range(8)])
+    columns = _Labels(read, [(-1.3, unit) for unit in range(4)])
+    wanted = [f"{kind}{unit}" for unit in range(4) for kind in "gu"]
+
+    def update(layout, cut, ranks):
+        reading = packed_reading(STORED.index(layout), CUTS.index(cut), ranks)
+        rows.fill(reading.stored, reading.stored)
+        owners.write([f"rank {rank}" for rank in reading.owner])
+        cells.fill(reading.read, wanted)
+        columns.write([f"rank {unit * ranks // 4}, column {unit}" for unit in range(4)])
+        wrong = sum(a != b for a, b in zip(reading.read, wanted, strict=True))
+        many = "1 rank" if ranks == 1 else f"{ranks} ranks"
+        return (
+            f"Stored as {layout}, cut into {cut} for {many}; each rank reads [gate; up]. "
+            f"{wrong} of 8 rows are taken for something else. The output of this layer, "
+            f"the ranks added up, is wrong by {reading.error:.0%}."
+        )
+
+    return explore(
+        figure,
+        update,
+        {
+            "Right": {"cut": CUTS[1]},
+            "Swapped": {"layout": STORED[1], "ranks": 1},
+            "In turn": {"layout": STORED[2], "ranks": 1},
+            "Right by luck": {"layout": STORED[2], "ranks": 4},
+        },
+        layout=choice("stored as", STORED[0], STORED),
+        cut=choice("cut into", CUTS[0], CUTS),
+        ranks=choice("ranks", 2, (1, 2, 4)),
+    )
+
+
+@functools.cache
+def label_path(text):
+    """A line of text as a path around its middle: many of them draw faster than texts do."""
+    path = TextPath((0, 0), text, size=12)
+    return path.transformed(Affine2D().translate(*-path.get_extents().get_points().mean(axis=0)))
+
+
+class _Labels:
+    """Lines of text at places of an axes, drawn as one artist."""
+
+    def __init__(self, ax, places):
+        points = Affine2D().scale(1 / 72) + ax.figure.dpi_scale_trans
+        self.paths = PathCollection(
+            [], offsets=places, offset_transform=ax.transData, color=BLACK, lw=0, animated=True
+        )
+        self.paths.set(transform=points, zorder=3)
+        ax.add_collection(self.paths, autolim=False)
+
+    def write(self, texts):
+        self.paths.set_paths([label_path(text) for text in texts])
+
+
+class _Cells:
+    """Coloured boxes with a row's name; a wrong row has a cross and a thick border."""
+
+    def __init__(self, ax, places):
+        corners = [(-0.42, -0.4), (0.42, -0.4), (0.42, 0.4), (-0.42, 0.4)]
+        boxes = [[(x + dx, y + dy) for dx, dy in corners] for x, y in places]
+        self.boxes = PolyCollection(boxes, edgecolors=BLACK, animated=True)
+        ax.add_collection(self.boxes, autolim=False)
+        self.labels = _Labels(ax, places)
+
+    def fill(self, names, wanted):
+        pairs = list(zip(names, wanted, strict=True))
+        self.boxes.set_facecolors([SKY if name[0] == "g" else ORANGE for name in names])
+        self.boxes.set_linewidths([0.5 if name == want else 4 for name, want in pairs])
+        self.labels.write([name if name == want else f"{name} ✗" for name, want in pairs])
 
 
 # --- 08

@@ -1,6 +1,11 @@
 """Pure measurements: numbers in, numbers out. No drawing, no printing."""
 
+import functools
+from typing import NamedTuple
+
 import torch
+
+from .packing import shard_down, shard_gate_up, swiglu_packed
 
 
 def rms(x):
@@ -88,6 +93,45 @@ def slope(function, x):
 
 
 # --- 07
+
+
+class PackedReading(NamedTuple):
+    """How ranks read a packed weight of four units; g0 is unit 0's row of gate, u0 that of up."""
+
+    stored: tuple  # the eight rows, in their order
+    owner: tuple  # the rank that gets each of them
+    read: tuple  # for each unit in turn, the row taken for its gate and the row taken for its up
+    error: float  # ‖wrong − right‖ / ‖right‖ of the layer, all ranks added up
+
+
+@functools.cache
+def packed_reading(layout, cut, ranks):
+    """Store four units, cut the rows for several ranks, read each part as [gate; up].
+
+    layout: 0 for [gate; up], 1 for [up; gate], 2 for gate, up in turn. cut: 0 for contiguous
+    blocks, 1 for a part of each half. ranks: 1, 2 or 4. Returns a PackedReading.
+    """
+    rows = torch.arange(8)  # 0 … 3 are gate's, 4 … 7 up's
+    stored = (rows, rows.roll(4), rows.view(2, 4).T.flatten())[layout]
+    parts = stored.chunk(ranks)
+    if cut:
+        parts = [shard_gate_up(stored.unsqueeze(1), r, ranks).flatten() for r in range(ranks)]
+    read = torch.cat([part.view(2, -1).T for part in parts]).flatten()  # gate, up, gate, up, …
+    g = torch.Generator().manual_seed(0)
+    w = torch.randn(8, 64, generator=g, dtype=torch.float64) / 8  # (2·I, D)
+    x, w_down = (torch.randn(n, m, generator=g).double() for n, m in ((256, 64), (64, 4)))
+    right = swiglu_packed(x, w, w_down)
+    wrong = sum(
+        swiglu_packed(x, w[part], shard_down(w_down, r, ranks)) for r, part in enumerate(parts)
+    )
+    owner = {row: rank for rank, part in enumerate(parts) for row in part.tolist()}
+    names = [f"{kind}{unit}" for kind in "gu" for unit in range(4)]
+    return PackedReading(
+        tuple(names[row] for row in stored.tolist()),
+        tuple(owner[row] for row in stored.tolist()),
+        tuple(names[row] for row in read.tolist()),
+        relative_change(wrong, right),
+    )
 
 
 # --- 08

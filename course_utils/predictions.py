@@ -169,6 +169,35 @@ REASONS = {
         100: "attention and embeddings have parameters too.",
     },
     # 07
+    "chunked tokens": {
+        "(4, 32, 176)": "that is dim=-1, which splits the features.",
+        "(2, 32, 352)": "that is dim=0, which splits the batch.",
+        "(4, 2, 352)": "two is the number of pieces, not the size of one.",
+        "(4, 16, 176)": "one axis is cut, not two.",
+    },
+    "five into four": {
+        4: "four pieces would have the sizes 2, 1, 1, 1; chunk makes all but the last one alike.",
+        5: "that would be pieces of one number each; 5/4 is rounded up.",
+        2: "pieces of four and one would be `split(4)`: there the number is the size of a piece.",
+        1: "chunk cuts here, into pieces of 5/4, rounded up.",
+    },
+    "gate set to zero": {
+        14: "that is the sum before: it would stay if gate were a copy.",
+        0: "that would be all of gate_up; up is another part of it.",
+        1: "that is what gate added to it; it is the part that is gone.",
+    },
+    "gate of F.glu": {
+        "first": "that is the order of most Llama code, and F.glu is older.",
+    },
+    "swapped halves": {
+        "under 10 %": "that is so where σ(gate) and σ(up) are nearly equal, near zero.",
+        "over 100 %": "unrelated outputs are further apart; but gate·up is in both.",
+    },
+    "gate rows on rank 0": {
+        88: "that is what it should have. The first 176 rows of [gate; up] are something else.",
+        352: "that is all rows of the fused weight.",
+        0: "that is rank 1: it has all of up.",
+    },
     # 08
     # 09
 }

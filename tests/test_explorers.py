@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
+from matplotlib.colors import to_hex
 
 from course_utils import explorers
 
@@ -17,6 +18,7 @@ EXPLORERS = {
     # 05
     "06": explorers.sizes_explorer,
     # 07
+    "07": explorers.packed_rows_explorer,
     # 08
     # 09
 }
@@ -348,6 +350,56 @@ def test_the_model_list_holds_each_whole_config_of_the_size_drawn():
 
 
 # --- 07
+
+
+@pytest.mark.parametrize("layout", explorers.STORED)
+@pytest.mark.parametrize("cut", explorers.CUTS)
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_the_rows_are_drawn_as_they_are_stored_cut_and_read(layout, cut, ranks):
+    """Independent of packing: rows as pairs (letter, unit), cut with plain list slices."""
+    explorer = explorers.packed_rows_explorer()
+    explorer.set(layout=layout, cut=cut, ranks=ranks)
+    g, u = ([f"{kind}{unit}" for unit in range(4)] for kind in "gu")
+    in_turn = [name for pair in zip(g, u, strict=True) for name in pair]
+    stored = dict(zip(explorers.STORED, (g + u, u + g, in_turn), strict=True))[layout]
+    if cut == "contiguous blocks":
+        step = 8 // ranks
+        parts = [stored[rank * step :][:step] for rank in range(ranks)]
+    else:
+        step = 4 // ranks
+        halves = stored[:4], stored[4:]
+        parts = [[n for h in halves for n in h[rank * step :][:step]] for rank in range(ranks)]
+    halved = [(p[: len(p) // 2], p[len(p) // 2 :]) for p in parts]
+    read = [n for first, second in halved for pair in zip(first, second, strict=True) for n in pair]
+
+    left, right = explorer.figure.axes
+    owners = {name: f"rank {rank}" for rank, part in enumerate(parts) for name in part}
+    marked = [a if a == b else f"{a} ✗" for a, b in zip(read, in_turn, strict=True)]
+    columns = [f"rank {unit * ranks // 4}, column {unit}" for unit in range(4)]
+    for axes, names, labels, others in (
+        (left, stored, stored, [owners[name] for name in stored]),
+        (right, read, marked, columns),
+    ):
+        boxes, written, beside = axes.collections
+        assert written.get_paths() == [explorers.label_path(text) for text in labels]
+        assert beside.get_paths() == [explorers.label_path(text) for text in others]
+        colours = [to_hex(colour).upper() for colour in boxes.get_facecolors()]
+        assert colours == [explorers.SKY if name[0] == "g" else explorers.ORANGE for name in names]
+        thick = [width > 1 for width in boxes.get_linewidths()]
+        assert thick == ["✗" in text for text in labels]
+    said = explorer.words.value
+    assert f"{sum(a != b for a, b in zip(read, in_turn, strict=True))} of 8 rows" in said
+    assert ("wrong by 0%" in said) == (read == in_turn)
+
+
+def test_what_the_notebook_says_of_order_and_ranks_is_so():
+    """In blocks, only gate and up in turn on four ranks is right: one unit each."""
+    right = []
+    for layout, ranks in itertools.product(explorers.STORED, (2, 4)):
+        explorer = explorers.packed_rows_explorer()
+        explorer.set(layout=layout, cut="contiguous blocks", ranks=ranks)
+        right += [(layout, ranks)] if "wrong by 0%" in explorer.words.value else []
+    assert right == [("gate, up in turn", 4)]
 
 
 # --- 08

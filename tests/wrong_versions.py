@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import textwrap
 
-from course_utils import layers, measure, sizes
+from course_utils import layers, measure, packing, sizes
 
 MEAN_SQUARE = "h.square().mean(dim=-1, keepdim=True)"
 DIVISION = "h * torch.rsqrt(mean_square + eps)"
@@ -228,6 +228,87 @@ LIBRARY = {
         "first row lost": ("for row in rows]", "for row in rows[1:]]"),
     },
     # packing
+    layers.FusedSwiGLU.forward: {
+        "[up; gate]": ("gate, up =", "up, gate ="),
+        "gate alone": ("silu(gate) * up", "silu(gate)"),
+        "up alone": ("silu(gate) * up", "up"),
+        "silu on both": ("silu(gate) * up", "silu(gate) * silu(up)"),
+        "silu before the split": (
+            ("self.gate_up_proj(x).chunk", "silu(self.gate_up_proj(x)).chunk"),
+            ("silu(gate) * up", "gate * up"),
+        ),
+        "tokens split": ("dim=-1", "dim=-2"),
+        "batch split": ("dim=-1", "dim=0"),
+        "F.glu": ("silu(gate) * up", "F.glu(torch.cat([gate, up], -1))"),
+        "pairs": (
+            "self.gate_up_proj(x).chunk(2, dim=-1)",
+            "self.gate_up_proj(x).unflatten(-1, (-1, 2)).unbind(-1)",
+        ),
+    },
+    packing.fuse_gate_up: {
+        "[up; gate]": ("[w_gate, w_up]", "[w_up, w_gate]"),
+        "side by side": ("torch.cat([w_gate, w_up])", "torch.cat([w_gate, w_up], dim=1)"),
+        "in turn": ("torch.cat([w_gate, w_up])", "torch.stack([w_gate, w_up], 1).flatten(0, 1)"),
+        "gate twice": ("[w_gate, w_up]", "[w_gate, w_gate]"),
+    },
+    packing.split_gate_up: {
+        "swapped": ("return w_gate, w_up", "return w_up, w_gate"),
+        "view(I, 2) for view(2, I)": (
+            "w_gate_up.split(len(w_gate_up) // 2)",
+            "w_gate_up.view(-1, 2, w_gate_up.shape[1]).unbind(1)",
+        ),
+        "columns": (
+            "w_gate_up.split(len(w_gate_up) // 2)",
+            "w_gate_up.chunk(2, dim=1)",
+        ),
+    },
+    packing.shard_gate_up: {
+        "contiguous blocks": (
+            "return fuse_gate_up(w_gate[mine], w_up[mine])",
+            "return w_gate_up.chunk(world_size)[rank]",
+        ),
+        "only gate cut": ("w_up[mine]", "w_up[: len(w_gate[mine])]"),
+        "only up cut": ("w_gate[mine]", "w_gate[: len(w_up[mine])]"),
+        "the ranks the other way round": (
+            "len(w_gate), rank, world_size)",
+            "len(w_gate), world_size - 1 - rank, world_size)",
+        ),
+        "everything": ("return fuse_gate_up(w_gate[mine], w_up[mine])", "return w_gate_up"),
+        "up before gate": ("(w_gate[mine], w_up[mine])", "(w_up[mine], w_gate[mine])"),
+    },
+    packing.shard_down: {
+        "rows": ("w_down[:, mine]", "w_down[mine]"),
+        "the same columns on each rank": (
+            "mine = _part(",
+            "mine = slice(w_down.shape[1] // 2) or (",
+        ),
+        "the ranks the other way round": (
+            "shape[1], rank, world_size)",
+            "shape[1], world_size - 1 - rank, world_size)",
+        ),
+    },
+    packing._part: {
+        "off by one": ("rank * size, (rank + 1) * size", "rank * size + 1, (rank + 1) * size + 1"),
+        "one too few": ("(rank + 1) * size)", "(rank + 1) * size - 1)"),
+        "every other unit": (
+            "slice(rank * size, (rank + 1) * size)",
+            "slice(rank, None, world_size)",
+        ),
+    },
+    packing._renamed: {
+        "w3 for w2": (
+            "parts[_ROLES[name]]",
+            'parts[{"w2": "up", "w3": "down"}.get(name, _ROLES[name])]',
+        ),
+        "halves swapped": ('parts["gate"], parts["up"] =', 'parts["up"], parts["gate"] ='),
+        "gate fused twice": (
+            'fuse_gate_up(parts["gate"], parts["up"])',
+            'fuse_gate_up(parts["gate"], parts["gate"])',
+        ),
+    },
+    packing.convert_ffn_names: {
+        "other keys lost": ("converted[key] = tensor", "pass"),
+    },
     # measure
     measure.slope: {
         "the value": (GRADIENT, "return function(x.detach())"),
@@ -373,6 +454,73 @@ CELLS = {
         "Llama-3-8B's FFN has 2.5·D² more than 8·D²",
     ],
     # 07
+    ("07", "hidden = F.silu(gate) * up", "hidden = F.silu(up) * gate"): [
+        "The hidden numbers are 3·silu(2) and 10·silu(−1)"
+    ],
+    ("07", "return (F.silu(gate) * up)", "return (gate * F.silu(up))"): [
+        "fused_forward gives what three separate products give"
+    ],
+    ("07", "count = sum(p.numel()", "count = sum(len(p)"): ["FusedSwiGLU has 3·D·I parameters"],
+    ("07", "gate, up = gate_up.chunk(2, dim=1)", "gate, up = gate_up.chunk(2, dim=-1)"): [
+        "chunk(2, dim=1) splits the tokens",
+        "With split tokens the error comes at down_proj",
+    ],
+    ("07", "gate_up[:, :3].chunk", "gate_up[:, :2].chunk"): ["Three split tokens broadcast to two"],
+    ("07", "F.silu(gate_up.chunk(2, dim=-1)[0])", "F.silu(gate_up)"): [
+        "silu(chunk()[0]) alone gives other numbers, in silence"
+    ],
+    ("07", "torch.arange(5).chunk(4)", "torch.arange(5).tensor_split(4)"): [
+        "chunk(4) of five gives sizes 2, 2, 1"
+    ],
+    ("07", "for p in torch.arange(7).chunk(2)], [4", "for p in torch.arange(7).split(2)], [4"): [
+        "chunk(2) of seven gives 4 and 3"
+    ],
+    ("07", "_ = gate.zero_()", "_ = gate.clone().zero_()"): [
+        "Writing into gate writes into gate_up"
+    ],
+    (
+        "07",
+        "tracked.chunk(2, dim=-1)[0], inplace",
+        "tracked.chunk(2, dim=-1)[0].clone(), inplace",
+    ): ["With gradients, writing into a chunk raises an error"],
+    ("07", "gate.view(-1)", "gate.reshape(-1)"): [
+        "A chunk is not contiguous, and view(-1) of it fails"
+    ],
+    ("07", "a, b = x.chunk", "b, a = x.chunk"): ["F.glu(a, b) is a·σ(b)"],
+    ("07", "torch.sigmoid(up) - torch.sigmoid(gate)", "torch.sigmoid(up) - torch.sigmoid(up)"): [
+        "A swap is off by gate·up·(σ(up) − σ(gate))"
+    ],
+    (
+        "07",
+        "swapped = fused_forward(x, torch.cat([w_up, w_gate])",
+        "swapped = fused_forward(x, w_gate_up",
+    ): ["A swap is wrong by 50 to 100 % here"],
+    ("07", "(0.1, 0.01)", "(0.01, 0.1)"): ["For x/100 a swap is wrong by less than 2 %"],
+    ("07", "stack([w_gate, w_up], dim=1)", "stack([w_gate, w_up], dim=0)"): [
+        "unflatten(-1, (I, 2)) reads pairs of gate and up"
+    ],
+    ("07", ".unflatten(-1, (2, 4))", ".unflatten(-1, (1, 7))"): [
+        "unflatten(-1, (2, 4)) refuses seven numbers"
+    ],
+    (
+        "07",
+        "error = relative_change(fused_forward(x, interleaved",
+        "error = relative_change(fused_forward(x, w_gate_up",
+    ): ["Pairs read as halves are wrong by about √2"],
+    (
+        "07",
+        "blocks = w_gate_up.chunk(2)",
+        "blocks = [torch.cat(p) for p in zip(w_gate.chunk(2), w_up.chunk(2))]",
+    ): [
+        "Contiguous blocks of [gate; up] are wrong by more than 100 %",
+        "Rank 0 of two contiguous blocks has all of gate",
+    ],
+    ("07", "gate = x @ (w_gate + update).T", "gate = x @ w_gate.T"): [
+        "An update of gate belongs in the first I rows"
+    ],
+    ("07", "torch.cat([nothing, update])", "torch.cat([update, nothing])"): [
+        "An update of gate in the other rows is silently wrong"
+    ],
     # 08
     # 09
 }
