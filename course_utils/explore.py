@@ -28,6 +28,11 @@ def _check_slider(label, value, limits, step):
         )
 
 
+def choice(label, value, options):
+    """A list to choose one value from. options: the values themselves, or (name, value) pairs."""
+    return widgets.Dropdown(value=value, options=options, description=label, **LOOK)
+
+
 class ExplorerCanvas(FigureCanvasAgg):
     """Marks a figure as an explorer's own."""
 

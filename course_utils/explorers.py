@@ -1,9 +1,8 @@
 """One explorer a notebook: a figure, an update function and one `explore(...)` call."""
 
 import torch
-from ipywidgets import ToggleButtons
 
-from .explore import explore, log_slider, slider
+from .explore import choice, explore, log_slider, slider
 from .layers import layer_norm, rms_norm
 from .measure import (
     expected_norm,
@@ -263,11 +262,7 @@ def precision_explorer():
             "float16, tiny": {"dtype": "float16", "largest": 1e-3},
             "bfloat16, the same size": {"dtype": "bfloat16", "largest": 10**2.5},
         },
-        dtype=ToggleButtons(
-            options=["float16", "bfloat16"],
-            description="dtype",
-            style={"description_width": "110px"},
-        ),
+        dtype=choice("dtype", "float16", ["float16", "bfloat16"]),
         largest=log_slider("largest |x|", 10**2.5, (1e-4, 1e4), 0.1),
     )
 

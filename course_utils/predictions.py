@@ -91,17 +91,15 @@ REASONS = {
     # 03
     "first overflow": {
         300: "notebook 00 took 300, but the edge comes before it: the root of the largest number.",
-        255: "255² is 65025, and float16 ends at 65504.",
-        257: "nearly: 256² is 65536, already past 65504.",
         65504: "that is the largest number itself; here its *square* must fit.",
         65505: "that is past the largest number itself; here the *square* must fit.",
         1024: "whole numbers are exact up to 2048, but here their squares must fit below 65504.",
         2048: "up to there whole numbers are exact; their squares end much earlier.",
     },
-    "zeros beside 256": {
-        0: "256² is 65536, more than float16 can hold: the mean square becomes inf.",
-        1: "all features share one divisor: what overflows in it divides them all.",
-        4095: "the 256 is divided by the same inf: 256 times 0 is 0 too.",
+    "left beside a 256": {
+        4096: "256² is 65536, more than float16 can hold: the mean square becomes inf.",
+        4095: "all features share one divisor: what overflows in it divides them all.",
+        1: "the 256 itself is divided by the same inf as the others.",
     },
     "late upcast": {
         1: "that would be right, but 300² is taken in float16: it is inf before it is cast.",
@@ -132,7 +130,6 @@ REASONS = {
         1000: "that would be so in float32; bfloat16 has steps of 2 from 256 on.",
         999: "the steps are coarser than that: 2 from 256 on.",
         128: "there the step is still 1.",
-        255: "255 + 1 still fits; the step is 1 up to 256.",
         512: "there the step is 4; it is 2 already from 256 on, and 256 + 1 rounds back.",
         float("inf"): "bfloat16 reaches as far as float32; it is the digits that run out.",
     },

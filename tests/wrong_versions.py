@@ -205,26 +205,26 @@ CELLS = {
     ],
     ("03", "x + x.half(), ", "x + x, "): ["bfloat16 and float16 meet in float32"],
     ("03", "return normed(x).to(x.dtype) * weight", "return (normed(x) * weight).to(x.dtype)"): [
-        "With spread weights L and F agree in about 3/4"
+        "With spread weights families L and F agree in about 3/4"
     ],
     ("03", "return (normed(x) * weight).to(x.dtype)", "return normed(x).to(x.dtype) * weight"): [
-        "With spread weights L and F agree in about 3/4",
-        "torch's rms_norm is F, bit for bit",
+        "With spread weights families L and F agree in about 3/4",
+        "F.rms_norm, PyTorch's, is family F, bit for bit",
     ],
     (
         "03",
         "return normed(x).to(x.dtype) * weight",
         "return normed(x).to(x.dtype) * weight.sin()",
     ): [
-        "L and F are nowhere more than one bfloat16 step apart",
-        "With weight one L and F are equal, bit for bit",
+        "Families L and F are nowhere more than one bfloat16 step apart",
+        "With weight one families L and F are equal, bit for bit",
     ],
     ("03", "cast_last(x, 1 + weight.float())", "cast_last(x, weight.float())"): [  # forgotten
-        "Gemma's G with weight zero is pure normalisation",
-        "Gemma's +1 applied twice: a new norm gives twice too much",
+        "Gemma's form with weight zero is pure normalisation",
+        "Gemma's +1 twice: outputs twice too large",
     ],
     ("03", "cast_last(x, 1 + weight.float())", "cast_last(x, 2 + weight.float())"): [  # twice
-        "Gemma's G with weight zero is pure normalisation"
+        "Gemma's form with weight zero is pure normalisation"
     ],
     ("03", "cast_last(x, zeros)", "one_plus(x, zeros)"): [
         "Gemma's +1 forgotten: a new norm gives zeros"
