@@ -232,7 +232,7 @@ CELLS = {
     ("03", "torch.tensor(0.003).bfloat16()", "torch.tensor(0.003)"): [
         "In bfloat16 1 + 0.003 is 1, so storing 1 + w loses w"
     ],
-    ("03", "theirs = F.rms_norm(x, (512,)", "theirs = F.rms_norm(x.float(), (512,)"): [
+    ("03", "F.rms_norm(x, (512,), weight32", "F.rms_norm(x.float(), (512,), weight32"): [
         "F.rms_norm with a float32 weight still returns bfloat16",
         "F.rms_norm warns of the mixed dtypes",
     ],
