@@ -11,7 +11,16 @@ from matplotlib.transforms import Affine2D
 
 from .explore import choice, explore, log_slider, slider
 from .layers import layer_norm, rms_norm, swish
-from .measure import expected_norm, packed_reading, plane_points, rms, slope
+from .measure import (
+    expected_norm,
+    packed_reading,
+    plane_points,
+    precision_tokens,
+    relative_change,
+    rms,
+    slope,
+    without_upcast,
+)
 from .plots import (
     BLACK,
     BLUE,
@@ -209,6 +218,74 @@ def plane_explorer():
 
 
 # --- 03
+
+
+@house_style
+def precision_explorer():
+    """Notebook 03: what 16 bits cost RMSNorm, with the upcast and without, by size of input."""
+    figure = DescribedFigure(
+        figsize=(8, 3.6),
+        layout="constrained",
+        alt="Left, eight features of a token after RMSNorm, with the upcast as solid bars and "
+        "without it as hollow bars beside them; in float16 the hollow bars are zero once the "
+        "largest feature is 256 or more. Right, the relative error against the largest feature, "
+        "both axes in powers of ten: a flat line with the upcast, and without it a line that in "
+        "float16 jumps to 1 at 256.",
+    )
+    outputs, error = figure.subplots(1, 2, width_ratios=(2, 3))
+    features = torch.arange(1, 9)
+    bars_up = _bars(outputs, features - 0.2, BLUE, width=0.38)
+    bars_bare = _bars(outputs, features + 0.2, PURPLE, fill=False, width=0.38)
+    outputs.set(title="output, 8 features", xlabel="feature", ylim=(-3, 3), xticks=features)
+    error.set(xscale="log", xlim=(5e-5, 2e4), xlabel="largest |x| of the token")
+    error.set(yscale="log", ylim=(5e-5, 4), title="relative error")
+    moving = {"animated": True}
+    (line_bare,) = error.plot([], [], color=PURPLE, ls="--", label="no upcast", **moving)
+    (line_up,) = error.plot([], [], color=BLUE, label="upcast", **moving)
+    (dot_bare,) = error.plot([], [], "s", mfc="white", mec=PURPLE, mew=2, ms=9, **moving)
+    (dot_up,) = error.plot([], [], "o", color=BLUE, ms=9, **moving)
+    error.legend(loc="upper left", frameon=False)
+    edge = error.axvline(256, color=GREY, ls=":", lw=1.5, **moving)
+    edge_name = error.text(256, 7e-5, " 256", fontsize=11, **moving)
+
+    def errors(x):
+        exact = rms_norm(x.double())
+        return relative_change(without_upcast(x), exact), relative_change(rms_norm(x), exact)
+
+    sizes = [10 ** (k / 10) for k in range(-40, 41)]
+    curves = {
+        name: torch.tensor([errors(precision_tokens(s, getattr(torch, name))) for s in sizes])
+        for name in ("float16", "bfloat16")
+    }  # name -> (sizes, 2)
+
+    def update(dtype, largest):
+        x = precision_tokens(largest, getattr(torch, dtype))
+        _set_heights(bars_up, rms_norm(x)[0, :8])
+        _set_heights(bars_bare, without_upcast(x)[0, :8])
+        here = errors(x)
+        for i, (line, dot) in enumerate(((line_bare, dot_bare), (line_up, dot_up))):
+            line.set_data(sizes, curves[dtype][:, i].numpy())
+            dot.set_data([largest], [here[i]])
+        for artist in (edge, edge_name):
+            artist.set_visible(dtype == "float16")
+        square = x.abs().max().square().item()
+        return (
+            f"{dtype}: the largest feature of each token is {largest:.3g}, its square "
+            f"{_digits(square)}. Relative error without the upcast {here[0]:.1g}, with it "
+            f"{here[1]:.1g}."
+        )
+
+    return explore(
+        figure,
+        update,
+        {
+            "float16, just below 256": {"dtype": "float16", "largest": 10**2.4},
+            "float16, tiny": {"dtype": "float16", "largest": 1e-3},
+            "bfloat16, the same size": {"dtype": "bfloat16", "largest": 10**2.5},
+        },
+        dtype=choice("dtype", "float16", ["float16", "bfloat16"]),
+        largest=log_slider("largest |x|", 10**2.5, (1e-4, 1e4), 0.1),
+    )
 
 
 # --- 04
@@ -490,4 +567,4 @@ def _signed(number):
 
 def _digits(value):
     """Two digits, and 1e-5 rather than 1e-05."""
-    return f"{value:.2g}".replace("e-0", "e-")
+    return f"{value:.2g}".replace("e-0", "e-").replace("e+0", "e")

@@ -76,6 +76,17 @@ def outcome(make, right, within=1e-5):
 # --- 03
 
 
+def without_upcast(x, eps=1e-6):
+    """RMSNorm in x's own dtype all the way, the mistake of notebook 03. x: (..., D) and back."""
+    return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
+
+
+def precision_tokens(largest, dtype):
+    """32 random tokens of 64 features, the largest |feature| of each `largest`. (32, 64)."""
+    x = torch.randn(32, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return (largest * x / x.abs().amax(dim=-1, keepdim=True)).to(dtype)
+
+
 # --- 04
 
 

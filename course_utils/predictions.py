@@ -89,6 +89,50 @@ REASONS = {
         0: "it is zero only *along* x; sideways there is something left.",
     },
     # 03
+    "first overflow": {
+        300: "notebook 00 took 300, but the edge comes before it: the root of the largest number.",
+        65504: "that is the largest number itself; here its *square* must fit.",
+        65505: "that is past the largest number itself; here the *square* must fit.",
+        1024: "whole numbers are exact up to 2048, but here their squares must fit below 65504.",
+        2048: "up to there whole numbers are exact; their squares end much earlier.",
+    },
+    "left beside a 256": {
+        4096: "256² is 65536, more than float16 can hold: the mean square becomes inf.",
+        4095: "all features share one divisor: what overflows in it divides them all.",
+        1: "the 256 itself is divided by the same inf as the others.",
+    },
+    "late upcast": {
+        1: "that would be right, but 300² is taken in float16: it is inf before it is cast.",
+        300: "that would be dividing by 1.",
+        float("inf"): "inf is the square; one over its root multiplies 300.",
+    },
+    "promotion": {
+        "b": "one more: neither of float16 and bfloat16 holds the other's numbers.",
+        "c": "one more: a vector of float32 counts, whatever it holds.",
+        "ab": "a Python number has no dtype of its own to impose; and look at c again.",
+        "bd": "a tensor without dimensions counts like a Python number; and look at c again.",
+        "abd": "single numbers, in a tensor or not, leave x alone; and look at c again.",
+        "bcd": "nearly: a tensor without dimensions counts like a Python number.",
+        "abc": "nearly: a Python number leaves the tensor's dtype alone.",
+        "abcd": "single numbers, in a tensor or not, leave x alone.",
+    },
+    "L equals F": {
+        100: "that is with weight one. Otherwise L rounds twice, and F once.",
+        50: "the second rounding of L changes fewer than that.",
+        0: "most outputs round to the same number, once or twice.",
+        99: "that is a spread of about 0.001, where nearly all weights still round to one.",
+    },
+    "float32 weight": {
+        "float32": "that is L, whose last step is a product. PyTorch is of family F.",
+        "error": "nearly: it warns, and goes on.",
+    },
+    "counting in bfloat16": {
+        1000: "that would be so in float32; bfloat16 has steps of 2 from 256 on.",
+        999: "the steps are coarser than that: 2 from 256 on.",
+        128: "there the step is still 1.",
+        512: "there the step is 4; it is 2 already from 256 on, and 256 + 1 rounds back.",
+        float("inf"): "bfloat16 reaches as far as float32; it is the digits that run out.",
+    },
     # 04
     "smallest SiLU": {
         -4: "that is where a rising curve would be lowest. This one comes back up towards zero.",

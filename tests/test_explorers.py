@@ -2,18 +2,19 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from matplotlib.colors import to_hex
 
-from course_utils import explorers
+from course_utils import explorers, measure
 
 EXPLORERS = {
     "00": explorers.token_explorer,
     "01": explorers.shift_scale_explorer,
     "02": explorers.plane_explorer,
-    # 03
+    "03": explorers.precision_explorer,
     "04": explorers.swish_explorer,
     # 05
     "06": explorers.sizes_explorer,
@@ -228,6 +229,58 @@ def test_what_the_notebook_says_of_eps_is_so():
 
 
 # --- 03
+
+
+def precision_artists(explorer):
+    outputs, error = explorer.figure.axes
+    bars = heights(outputs, 0), heights(outputs, 1)
+    bare, upcast, dot_bare, dot_upcast, edge = (a for a in error.get_lines() if a.get_animated())
+    return bars, (xy(bare), xy(upcast)), (xy(dot_bare), xy(dot_upcast)), edge
+
+
+def by_numpy(x, steps):
+    """RMSNorm with each step rounded to the numpy dtype `steps`, and the error against float64."""
+    with np.errstate(over="ignore"):
+        h = x.astype(steps)
+        mean = (h * h).astype(np.float32).mean(-1, keepdims=True).astype(steps) + steps(1e-6)
+        y = (h * (1 / np.sqrt(mean))).astype(x.dtype)
+    h = x.astype(np.float64)
+    exact = h / np.sqrt((h * h).mean(-1, keepdims=True) + 1e-6)
+    return y, np.linalg.norm(y - exact) / np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("power", [-3.0, 0.0, 2.4, 2.5, 4.0])
+def test_both_float16_errors_are_drawn_as_numpy_has_them(power):
+    explorer = explorers.precision_explorer()
+    explorer.set(dtype="float16", largest=10**power)
+    bars, curves, dots, edge = precision_artists(explorer)
+    x = measure.precision_tokens(10**power, torch.float16).numpy()
+    for i, (steps, within) in enumerate(((np.float16, 0.3), (np.float32, 0.02))):
+        y, error = by_numpy(x, steps)
+        torch.testing.assert_close(
+            bars[i - 1], torch.from_numpy(y[0, :8]).float(), atol=0.06, rtol=0
+        )
+        assert dots[i][0].tolist() == pytest.approx([10**power, error], rel=within)
+        at = (curves[i][:, 0] / 10**power - 1).abs().argmin()
+        torch.testing.assert_close(curves[i][at], dots[i][0])
+    assert edge.get_visible() and list(edge.get_xdata()) == [256, 256]
+
+
+def test_what_the_notebook_says_of_the_two_dtypes_is_so():
+    """float16 has an edge on both sides without the upcast, bfloat16 none; the upcast is flat."""
+    explorer = explorers.precision_explorer()
+    _, (bare, upcast), _, _ = precision_artists(explorer)
+    assert ((bare[:, 1] == 1) == (bare[:, 0] >= 256)).all()
+    middle = bare[(bare[:, 0] > 0.05) & (bare[:, 0] < 256), 1]
+    assert middle.max() < 5e-4 and bare[bare[:, 0] < 0.003, 1].max() > 10 * middle.max()
+    assert upcast[:, 1].max() < 1.2 * upcast[:, 1].min()
+    explorer.set(dtype="bfloat16")
+    (up, hollow), (bare, upcast), _, edge = precision_artists(explorer)
+    assert bare[:, 1].max() < 5e-3 and upcast[:, 1].max() < 1.2 * upcast[:, 1].min()
+    assert not edge.get_visible() and hollow.abs().min() > 0
+    explorer.set(dtype="float16")
+    (up, hollow), *_ = precision_artists(explorer)
+    assert hollow.abs().max() == 0 and up.abs().min() > 0
 
 
 # --- 04

@@ -57,6 +57,17 @@ LIBRARY = {
         "no upcast": ("_upcast(x)", "x"),
         "upcast after the square": ("h.square()", "_upcast(x.square())"),
         "not cast back": (".to(x.dtype)", ""),
+        "no upcast in bfloat16": (
+            "_upcast(x)",
+            "(x if x.dtype == torch.bfloat16 else _upcast(x))",
+        ),
+        "root rounded to x's dtype": ("mean_square + eps)", "mean_square + eps).to(x.dtype)"),
+        "eps rounded to x's dtype": ("+ eps)", "+ torch.tensor(eps, dtype=x.dtype))"),
+        "weight cast to x's dtype": ("y * weight", "y * weight.to(x.dtype)"),
+        "weight in float32, then cast": (
+            (".to(x.dtype)", ""),
+            (RESULT, "return (y if weight is None else y * weight).to(x.dtype)"),
+        ),
         # weight
         "weight ignored": ("y * weight", "y"),
         "weight before the statistic": (
@@ -381,6 +392,75 @@ CELLS = {
         "With a sum in place of the mean the length is 1"
     ],
     # 03
+    ("03", "squares = whole.square()", "squares = whole.float().square()"): [
+        "In float16 squares are inf from 256 on"
+    ],
+    ("03", "return x * torch.rsqrt(x.square()", "return x * torch.rsqrt(x.float().square()"): [
+        "Without the upcast one 256 makes its whole float16 token zero",
+        "In all-float16 an eps of 1e-8 is zero: zeros become NaN",
+        "Autocast on a CPU leaves the bare formula's 300s zeros",
+    ],
+    ("03", "x.square().float().mean", "x.float().square().mean"): [
+        "Upcast after the square: 300s become zeros"
+    ],
+    ("03", "x * 2.0, ", "x * torch.ones(1), "): ["Single numbers leave a bfloat16 tensor bfloat16"],
+    ("03", "x * torch.tensor(2.0)}", "x * torch.tensor([2.0])}"): [
+        "Single numbers leave a bfloat16 tensor bfloat16"
+    ],
+    ("03", "ones = torch.ones(512)", "ones = torch.ones(512).bfloat16()"): [
+        "A float32 vector turns bfloat16 into float32"
+    ],
+    ("03", "x + x.half(), ", "x + x, "): ["bfloat16 and float16 meet in float32"],
+    ("03", "return normed(x).to(x.dtype) * weight", "return (normed(x) * weight).to(x.dtype)"): [
+        "With spread weights families L and F agree in about 3/4"
+    ],
+    ("03", "return (normed(x) * weight).to(x.dtype)", "return normed(x).to(x.dtype) * weight"): [
+        "With spread weights families L and F agree in about 3/4",
+        "F.rms_norm, PyTorch's, is family F, bit for bit",
+    ],
+    (
+        "03",
+        "return normed(x).to(x.dtype) * weight",
+        "return normed(x).to(x.dtype) * weight.sin()",
+    ): [
+        "Families L and F are nowhere more than one bfloat16 step apart",
+        "With weight one families L and F are equal, bit for bit",
+    ],
+    ("03", "cast_last(x, 1 + weight.float())", "cast_last(x, weight.float())"): [  # forgotten
+        "Gemma's form with weight zero is pure normalisation",
+        "Gemma's +1 twice: outputs twice too large",
+    ],
+    ("03", "cast_last(x, 1 + weight.float())", "cast_last(x, 2 + weight.float())"): [  # twice
+        "Gemma's form with weight zero is pure normalisation"
+    ],
+    ("03", "cast_last(x, zeros)", "one_plus(x, zeros)"): [
+        "Gemma's +1 forgotten: a new norm gives zeros"
+    ],
+    ("03", "torch.tensor(0.003).bfloat16()", "torch.tensor(0.003)"): [
+        "In bfloat16 1 + 0.003 is 1, so storing 1 + w loses w"
+    ],
+    ("03", "F.rms_norm(x, (512,), weight32", "F.rms_norm(x.float(), (512,), weight32"): [
+        "F.rms_norm with a float32 weight still returns bfloat16",
+        "F.rms_norm warns of the mixed dtypes",
+    ],
+    ("03", "h = linear(u)", "h = u"): ["Under autocast a float32 layer hands on bfloat16"],
+    ("03", "F.rms_norm(tiny, (4,))", "F.rms_norm(tiny, (4,), eps=1e-6)"): [
+        "eps=None is 1.19e-7 in all three dtypes"
+    ],
+    ("03", "mine.float().mul_(3)", "mine.float().mul(3)"): [
+        "In float32 x.float() is x: writing into it changes x"
+    ],
+    ("03", "mine.float().mul_(3)", "mine.mul_(3)"): ["In bfloat16 x.float() is a copy"],
+    ("03", "count = torch.tensor(0.0).bfloat16()", "count = torch.tensor(0.0)"): [
+        "A bfloat16 counter sticks at 256: 256 + 1 rounds to 256"
+    ],
+    ("03", ".bfloat16().sum()", ".bfloat16().tanh().sum()"): [
+        "torch.sum of bfloat16 ones adds wider and rounds once"
+    ],
+    ("03", "z.exp().sum()", "z.float().exp().sum()"): ["In float16 exp(12) + exp(12) is inf"],
+    ("03", "z.logsumexp(0)", "z.exp().sum().log()"): [
+        "logsumexp of two 12s in float16 is 12 + log 2"
+    ],
     # 04
     ("04", "return x / (1 + torch.exp(-x))", "return x * torch.sigmoid(x)"): [
         "At −100 the quotient has gradient NaN in float32",
