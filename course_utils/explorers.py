@@ -285,7 +285,7 @@ def roofline_explorer(bandwidth=10e9, peak=100e9):
 
     controls = {
         "tokens": log_slider("tokens", 1.0, (1, 8192), log10(2)),
-        "hidden": log_slider("hidden size", 4096.0, (16, 8192), log10(2)),
+        "hidden": log_slider("hidden size", 4096.0, (16, 4100), log10(2)),  # 16 to 4096
     }
     for control in controls.values():
         control.readout_format = ".0f"

@@ -194,11 +194,15 @@ class _Calls(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        read, written = _bytes(args), _bytes(result)  # out= is a keyword: written, not read
-        view = func.is_view or func is torch.ops.aten._unsafe_view.default
-        if not view and read + written:
-            self.made.append(Call(func.overloadpacket.__name__, read, written))
+        self.made += _call(func, args, result)
         return result
+
+
+def _call(func, args, result):
+    """The Call that func made, in a list; an empty one for a view."""
+    read, written = _bytes(args), _bytes(result)  # out= is a keyword: written, not read
+    view = func.is_view or func is torch.ops.aten._unsafe_view.default
+    return [] if view or not read + written else [Call(func.overloadpacket.__name__, read, written)]
 
 
 def _bytes(tree):
@@ -232,21 +236,22 @@ def time_by_part(module, x, runs=10):
     from torch.profiler import profile, record_function
 
     open_now, hooks = [], []
-    for name, part in module.named_modules():
 
-        def enter(*_, name=name):
-            open_now.append(record_function(f"part:{name}"))
-            open_now[-1].__enter__()
+    def enter(name):
+        open_now.append(record_function(f"part:{name}"))
+        open_now[-1].__enter__()
 
-        hooks += [
-            part.register_forward_pre_hook(enter),
-            part.register_forward_hook(lambda *_: open_now.pop().__exit__(None, None, None)),
-        ]
+    def leave(*_):
+        open_now.pop().__exit__(None, None, None)
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with torch.no_grad():
             module(x)  # warm-up
+            for name, part in module.named_modules():
+                hooks.append(part.register_forward_pre_hook(lambda *_, name=name: enter(name)))
+                hooks.append(part.register_forward_hook(leave))
             with profile() as profiled:
                 for _ in range(runs):
                     module(x)

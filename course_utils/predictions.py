@@ -107,8 +107,8 @@ REASONS = {
         "memory, and the first two make several.",
         "(4, 3, 1)": "that is how many calls pass over x; all of them read, and most also write.",
         "(7, 7, 7)": "vector_norm writes no x² for a mean to read, and LayerNorm is one call.",
-        "(7, 5, 7)": "LayerNorm computes more, but it is one call that keeps a token in the "
-        "processor.",
+        "(7, 5, 7)": "nearly: LayerNorm computes more, but in one call, which keeps a token "
+        "in the processor.",
         "(7, 7, 2)": "vector_norm writes no x², and so nothing has to read it.",
         "(8, 6, 2)": "nearly: the mean and vector_norm write one number a token, next to nothing.",
         "(8, 7, 2)": "nearly: the mean and vector_norm write one number a token, next to nothing.",

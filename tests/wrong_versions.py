@@ -132,7 +132,6 @@ LIBRARY = {
         "operations doubled": ("4 * tokens", "8 * tokens"),
         "writing forgotten": ("2 * tokens", "tokens"),
         "weight for each token": ("+ hidden_size)", "+ tokens * hidden_size)"),
-        "elements, not bytes": ("number * (", "("),
     },
     measure.silu_up_cost: {
         "tokens forgotten": ("number * 3 * tokens * intermediate_size", "number * 3"),
@@ -141,19 +140,16 @@ LIBRARY = {
         "additions forgotten": ("2 * tokens * in_features", "tokens * in_features"),
         "weight for each token": ("in_features * out_features + tokens", "2 * tokens"),
         "x forgotten": ("tokens * in_features + in", "in"),
-        "elements, not bytes": ("number * moved", "moved"),
     },
     measure.roof: {
         "no peak": ("min(peak, bandwidth * intensity)", "bandwidth * intensity"),
         "no slope": ("min(peak, bandwidth * intensity)", "peak"),
-        "divided": ("bandwidth * intensity)", "bandwidth / intensity)"),
     },
     measure.moved: {
         "reading alone": ("call.read + call.written", "call.read"),
-        "writing alone": ("call.read + call.written", "call.written"),
     },
     measure._bytes: {"elements, not bytes": ("leaf.nbytes", "leaf.numel()")},
-    measure._Calls.__torch_dispatch__: {"views counted": ("not view and", "")},
+    measure._call: {"views counted": ("view or not", "not")},
 }
 
 
