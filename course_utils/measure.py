@@ -1,6 +1,7 @@
 """Pure measurements: numbers in, numbers out. No drawing, no printing."""
 
 import os
+import statistics
 from typing import NamedTuple
 
 import torch
@@ -108,7 +109,7 @@ class Timing(NamedTuple):
 def timing(function, seconds=0.1):
     """Time function() after a warm-up, on one CPU thread. Returns a Timing.
 
-    seconds: for how long; longer if that is needed for about five runs. torch's Timer does the
+    seconds: for how long; longer if that is needed for five runs. torch's Timer does the
     work; where there is a GPU, it waits for it before it reads the clock.
     """
     from torch.utils.benchmark import Timer  # slow to import
@@ -120,8 +121,11 @@ def timing(function, seconds=0.1):
     timer = Timer("function()", globals={"function": function})
     timer.timeit(1)  # warm-up
     seconds = max(seconds, 5 * timer.timeit(1).median)
-    measured = timer.blocked_autorange(min_run_time=seconds)
-    return Timing(measured.median, measured.iqr, len(measured.times))
+    runs = []
+    while len(runs) < 5:
+        runs += timer.blocked_autorange(min_run_time=seconds).times
+    low, median, high = statistics.quantiles(runs, n=4)
+    return Timing(median, high - low, len(runs))
 
 
 def device():

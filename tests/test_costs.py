@@ -16,7 +16,7 @@ META = torch.device("meta")
 def test_a_timing_is_of_a_call_after_a_warm_up():
     calls = []
     timed = measure.timing(lambda: calls.append(1), seconds=1e-4)
-    assert len(calls) > timed.runs >= 1
+    assert len(calls) > timed.runs >= 5
     assert timed.median > 0 and timed.spread >= 0
 
 
