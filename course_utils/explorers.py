@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import replace
+from math import log10
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +14,15 @@ from .explore import choice, explore, log_slider, slider
 from .layers import layer_norm, rms_norm, swish
 from .measure import (
     expected_norm,
+    norm_cost,
     packed_reading,
     plane_points,
     precision_tokens,
+    projection_cost,
     relative_change,
     rms,
+    roof,
+    silu_up_cost,
     slope,
     without_upcast,
 )
@@ -31,6 +36,7 @@ from .plots import (
     SKY,
     VERMILION,
     DescribedFigure,
+    draw_roof,
     house_style,
 )
 from .sizes import intermediate_size, params_by_part, published_models
@@ -539,6 +545,77 @@ class _Cells:
 # --- 09
 
 
+@house_style
+def roofline_explorer(bandwidth=10e9, peak=100e9):
+    """Notebook 09: where the parts of the FFN stand under the roof, and what time they take there.
+
+    bandwidth: bytes per second. peak: operations per second. The defaults are round numbers for
+    a small CPU, so that they can be followed by hand; pass your own.
+    """
+    if not min(bandwidth, peak) > 0:
+        raise ValueError(f"bandwidth and peak must be above zero, got {bandwidth} and {peak}")
+    figure = DescribedFigure(
+        figsize=(8, 3.8),
+        layout="constrained",
+        alt="Left, the roof over operations per byte, with its ridge as a dotted line, and three "
+        "markers on it: RMSNorm and SiLU·up at the left end, the projections wherever tokens and "
+        "hidden size put them. Right, three bars: the share of the time on the roof.",
+    )
+    plane, shares = figure.subplots(1, 2, width_ratios=(3, 2))
+    draw_roof(plane, bandwidth, peak)
+    looks = {"RMSNorm": (BLUE, "o"), "SiLU·up": (GREEN, "^"), "3 projections": (ORANGE, "s")}
+    markers = [
+        plane.plot([], [], marker, color=colour, mec=BLACK, ms=11, label=name, animated=True)[0]
+        for name, (colour, marker) in looks.items()
+    ]
+    plane.legend(loc="lower right", frameon=False)
+    bars = shares.barh(
+        list(looks), [0.0] * 3, color=[colour for colour, _ in looks.values()], animated=True
+    )
+    shares.set(xlim=(0, 100), xlabel="% of the time", title="at the roof's speed")
+
+    def update(tokens, hidden):
+        tokens, hidden = round(tokens), round(hidden)
+        wide = 8 * hidden // 3
+        costs = (
+            norm_cost(tokens, hidden),
+            silu_up_cost(tokens, wide),
+            projection_cost(tokens, hidden, wide),  # gate; up and down cost the same
+        )
+        speeds = [roof(cost.intensity, bandwidth, peak) for cost in costs]
+        times = [cost.operations / speed for cost, speed in zip(costs, speeds, strict=True)]
+        times[2] *= 3
+        for marker, bar, cost, speed, time in zip(markers, bars, costs, speeds, times, strict=True):
+            marker.set_data([cost.intensity], [speed])
+            bar.set_width(100 * time / sum(times))
+        ridge, at = peak / bandwidth, costs[2].intensity
+        side = "right" if at > ridge else "left"
+        limit = "arithmetic" if at > ridge else "memory traffic"
+        return (
+            f"{_counted(tokens, 'token')} of {hidden:,} features, intermediate size {wide:,}: a "
+            f"projection does {_three(at)} operations per byte, {side} of the ridge at "
+            f"{_three(ridge)}, so {limit} limits it. RMSNorm does {_digits(costs[0].intensity)}. "
+            f"On the roof the projections take {100 * times[2] / sum(times):.1f} % of the time."
+        )
+
+    controls = {
+        "tokens": log_slider("tokens", 1.0, (1, 8192), log10(2)),
+        "hidden": log_slider("hidden size", 4096.0, (16, 4100), log10(2)),  # 16 to 4096
+    }
+    for control in controls.values():
+        control.readout_format = ".0f"
+    return explore(
+        figure,
+        update,
+        {
+            "Near the ridge": {"tokens": 16.0},
+            "A prompt": {"tokens": 512.0},
+            "Many tokens, a narrow layer": {"tokens": 4096.0, "hidden": 16.0},
+        },
+        **controls,
+    )
+
+
 # --- shared
 
 
@@ -563,6 +640,15 @@ def _list(numbers):
 def _signed(number):
     """Two decimals, a true minus sign, and no minus before zero."""
     return f"{float(number):z.2f}".replace("-", "−")
+
+
+def _three(number):
+    """Two digits below ten, whole numbers above."""
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def _counted(number, word):
+    return f"{number:,} {word}{'s' if number != 1 else ''}"
 
 
 def _digits(value):

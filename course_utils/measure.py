@@ -1,9 +1,12 @@
 """Pure measurements: numbers in, numbers out. No drawing, no printing."""
 
 import functools
+import os
+import statistics
 from typing import NamedTuple
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .packing import shard_down, shard_gate_up, swiglu_packed
 
@@ -149,3 +152,185 @@ def packed_reading(layout, cut, ranks):
 
 
 # --- 09
+
+
+class Timing(NamedTuple):
+    """Seconds per call: the median, the spread (interquartile range), and how many were timed."""
+
+    median: float
+    spread: float
+    runs: int
+
+    def __str__(self):
+        unit, name = (1e-3, "ms") if self.median >= 1e-3 else (1e-6, "µs")
+        return f"{self.median / unit:6.1f} {name} ± {self.spread / unit:.1f}"
+
+
+def timing(function, seconds=0.1):
+    """Time function() after a warm-up, on one CPU thread. Returns a Timing.
+
+    seconds: for how long; longer if that is needed for five runs. torch's Timer does the
+    work; where there is a GPU, it waits for it before it reads the clock.
+    """
+    from torch.utils.benchmark import Timer  # slow to import
+
+    if not callable(function):
+        raise TypeError(f"function must be callable without arguments, got {function!r}")
+    if not seconds > 0:
+        raise ValueError(f"seconds must be above zero, got {seconds}")
+    timer = Timer("function()", globals={"function": function})
+    timer.timeit(1)  # warm-up
+    seconds = max(seconds, 5 * timer.timeit(1).median)
+    runs = []
+    while len(runs) < 5:
+        runs += timer.blocked_autorange(min_run_time=seconds).times
+    low, median, high = statistics.quantiles(runs, n=4)
+    return Timing(median, high - low, len(runs))
+
+
+def device():
+    """Where the course times: the GPU if torch finds one, else the CPU. Returns a torch.device."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def device_name():
+    """The same in words, to stand beside a timing."""
+    return torch.cuda.get_device_name() if device().type == "cuda" else "one thread of this CPU"
+
+
+class Cost(NamedTuple):
+    """What a layer needs at least: operations on numbers, and bytes from and to memory."""
+
+    operations: int
+    bytes: int
+
+    @property
+    def intensity(self):
+        """Operations per byte."""
+        return self.operations / self.bytes
+
+
+def norm_cost(tokens, hidden_size, number=4):
+    """RMSNorm in one pass: x² , sum, · rsqrt, · weight for each feature. number: bytes of one."""
+    return Cost(
+        4 * tokens * hidden_size,
+        number * (2 * tokens * hidden_size + hidden_size),
+    )
+
+
+def silu_up_cost(tokens, intermediate_size, number=4):
+    """silu(gate) · up in one pass: −, exp, + 1, divide, · up, an exp counted as one operation."""
+    return Cost(5 * tokens * intermediate_size, number * 3 * tokens * intermediate_size)
+
+
+def projection_cost(tokens, in_features, out_features, number=4):
+    """A Linear without bias: one multiplication and one addition for each weight and token."""
+    moved = tokens * in_features + in_features * out_features + tokens * out_features
+    return Cost(2 * tokens * in_features * out_features, number * moved)
+
+
+def roof(intensity, bandwidth, peak):
+    """The most operations per second at an intensity: min(peak, bandwidth · intensity).
+
+    intensity: operations per byte. bandwidth: bytes per second. peak: operations per second.
+    Source: Williams, Waterman & Patterson 2009, the roofline model.
+    """
+    if not min(intensity, bandwidth, peak) > 0:
+        given = f"{intensity}, {bandwidth}, {peak}"
+        raise ValueError(f"intensity, bandwidth and peak must be above zero, got {given}")
+    return min(peak, bandwidth * intensity)
+
+
+class Call(NamedTuple):
+    """One call that torch made: its name, and the bytes of the tensors it read and wrote."""
+
+    name: str
+    read: int
+    written: int
+
+
+class _Calls(TorchDispatchMode):
+    """Notes what each of torch's calls reads and writes; views move nothing and are left out."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.made += _call(func, args, result)
+        return result
+
+
+def _call(func, args, result):
+    """The Call that func made, in a list; an empty one for a view."""
+    read, written = _bytes(args), _bytes(result)  # out= is a keyword: written, not read
+    view = func.is_view or func is torch.ops.aten._unsafe_view.default
+    return [] if view or not read + written else [Call(func.overloadpacket.__name__, read, written)]
+
+
+def _bytes(tree):
+    leaves = torch.utils._pytree.tree_leaves(tree)
+    return sum(leaf.nbytes for leaf in leaves if isinstance(leaf, torch.Tensor))
+
+
+def traffic(function):
+    """The calls that function() makes torch do, in order: a list of Call.
+
+    Each call is taken to read its tensors from memory once and write its result once. Works on
+    tensors of the meta device too, which have a shape and no numbers.
+    """
+    with torch.no_grad(), _Calls() as calls:
+        function()
+    return calls.made
+
+
+def moved(calls):
+    """Bytes read and written by a list of Call, together."""
+    return sum(call.read + call.written for call in calls)
+
+
+def time_by_part(module, x, runs=10):
+    """Where module(x) spends its time: part's name -> share of the whole, by torch's profiler.
+
+    A part that holds parts counts without them; "" is the module itself. The shares sum to one.
+    On one CPU thread, as `timing` does.
+    """
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else the profiler writes to stderr
+    from torch.profiler import profile, record_function
+
+    open_now, hooks = [], []
+
+    def enter(name):
+        open_now.append(record_function(f"part:{name}"))
+        open_now[-1].__enter__()
+
+    def leave(*_):
+        open_now.pop().__exit__(None, None, None)
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.no_grad():
+            module(x)  # warm-up
+            for name, part in module.named_modules():
+                hooks.append(part.register_forward_pre_hook(lambda *_, name=name: enter(name)))
+                hooks.append(part.register_forward_hook(leave))
+            with profile() as profiled:
+                for _ in range(runs):
+                    module(x)
+    finally:
+        torch.set_num_threads(threads)
+        for hook in hooks:
+            hook.remove()
+    on_gpu = x.device.type == "cuda"
+    total = {
+        event.key.removeprefix("part:"): event.device_time_total if on_gpu else event.cpu_time_total
+        for event in profiled.key_averages()
+        if event.key.startswith("part:")
+    }
+    own = dict(total)
+    for name, time in total.items():
+        if name:
+            own[name.rpartition(".")[0]] -= time
+    return {name: time / total[""] for name, time in own.items()}

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from .layers import layer_norm, rms_norm
+from .measure import roof
 from .notes import markdown
 from .sizes import published_models
 
@@ -206,3 +207,45 @@ def ratio_figure():
 
 
 # --- 09
+
+
+def draw_roof(ax, bandwidth, peak):
+    """The roof over operations per byte, from a thousandth of the peak to above it, log by log."""
+    intensity = (0.1, peak / bandwidth, 1e4)
+    ax.plot(intensity, [roof(i, bandwidth, peak) for i in intensity], color=BLACK)
+    ax.axvline(peak / bandwidth, color=GREY, ls=":", lw=1.5)
+    ax.set(xscale="log", yscale="log", xlim=(0.1, 1e4), ylim=(0.02 * bandwidth, 4 * peak))
+    ax.set(xlabel="operations per byte", ylabel="operations per second")
+
+
+@house_style
+def roofline_figure(bandwidth, peak, points):
+    """Measured layers under the roof of two measured ceilings.
+
+    bandwidth: bytes per second. peak: operations per second. points: (name, tokens) -> (Cost,
+    Timing); one token is drawn hollow.
+    """
+    figure = DescribedFigure(
+        figsize=(8, 4.2),
+        layout="constrained",
+        alt="Operations per second against operations per byte, under a roof that rises with the "
+        "memory's bandwidth and turns level at the peak. RMSNorm, SiLU·up and gate_proj for 1 "
+        "token stand far left, by the slope; only gate_proj for many tokens stands far right, by "
+        "the level part.",
+    )
+    ax = figure.subplots()
+    draw_roof(ax, bandwidth, peak)
+    looks = {"RMSNorm": (BLUE, "o"), "SiLU·up": (GREEN, "^"), "gate_proj": (ORANGE, "s")}
+    lowest = 0.02 * bandwidth
+    for (name, tokens), (cost, timed) in points.items():
+        colour, marker = looks[name]
+        face = "white" if tokens == 1 else colour
+        speed = cost.operations / timed.median
+        lowest = min(lowest, speed / 3)
+        label = f"{name}, {tokens} token{'s' if tokens > 1 else ''}"
+        ax.plot(
+            cost.intensity, speed, marker, mec=colour, mfc=face, mew=2, ms=10, ls="", label=label
+        )
+    ax.set_ylim(bottom=lowest)
+    figure.legend(loc="outside right upper", frameon=False)
+    return figure

@@ -244,4 +244,30 @@ REASONS = {
     },
     # 08
     # 09
+    "projection against norm": {
+        11008: "that is two operations a feature for RMSNorm; it has four: square, add, · 1/RMS, "
+        "· weight.",
+        22016: "that is a projection's operations for each feature; RMSNorm has four, not one.",
+        2752: "that leaves out the additions of the projection: it multiplies and adds.",
+        4096: "both have 4096 features: they cancel.",
+    },
+    "three forms": {
+        "(2, 2, 2)": "2 is the least possible; but a call hands its result to the next through "
+        "memory, and the first two make several.",
+        "(4, 3, 1)": "that is how many calls pass over x; all of them read, and most also write.",
+        "(7, 7, 7)": "vector_norm writes no x² for a mean to read, and LayerNorm is one call.",
+        "(7, 5, 7)": "nearly: LayerNorm computes more, but in one call, which keeps a token "
+        "in the processor.",
+        "(7, 7, 2)": "vector_norm writes no x², and so nothing has to read it.",
+        "(8, 6, 2)": "nearly: the mean and vector_norm write one number a token, next to nothing.",
+        "(8, 7, 2)": "nearly: the mean and vector_norm write one number a token, next to nothing.",
+    },
+    "gate_proj for one token": {
+        "arithmetic": "there is much of it, but one token uses each weight once: two operations "
+        "for four bytes, far below ten a byte.",
+    },
+    "tiles saved": {
+        1: "85 tiles are full; a third of one is left, and a part of a tile takes a whole one.",
+        86: "that is the difference in columns, and the tiles of each; not the tiles saved.",
+    },
 }

@@ -21,7 +21,7 @@ EXPLORERS = {
     # 07
     "07": explorers.packed_rows_explorer,
     # 08
-    # 09
+    "09": explorers.roofline_explorer,
 }
 
 
@@ -459,3 +459,56 @@ def test_what_the_notebook_says_of_order_and_ranks_is_so():
 
 
 # --- 09
+
+
+def ffn_by_hand(tokens, hidden, bandwidth, peak):
+    """Intensity and seconds on the roof of RMSNorm, SiLU·up and one projection."""
+    wide = 8 * hidden // 3
+    operations = (4 * tokens * hidden, 5 * tokens * wide, 2 * tokens * hidden * wide)
+    moved = (
+        8 * tokens * hidden + 4 * hidden,
+        12 * tokens * wide,
+        4 * (tokens * hidden + hidden * wide + tokens * wide),
+    )
+    seconds = [max(o / peak, b / bandwidth) for o, b in zip(operations, moved, strict=True)]
+    return [o / b for o, b in zip(operations, moved, strict=True)], seconds
+
+
+@pytest.mark.parametrize(("tokens", "hidden"), [(1, 4096), (512, 4096), (4096, 16), (2, 1024)])
+@pytest.mark.parametrize("ceilings", [{}, {"bandwidth": 2e12, "peak": 3e14}])
+def test_the_ffn_stands_on_the_roof(tokens, hidden, ceilings):
+    explorer = explorers.roofline_explorer(**ceilings)
+    explorer.set(tokens=tokens, hidden=hidden)
+    bandwidth, peak = ceilings.get("bandwidth", 10e9), ceilings.get("peak", 100e9)
+    plane, shares = explorer.figure.axes
+    places = [xy(line)[0].tolist() for line in plane.get_lines() if line.get_animated()]
+    intensity, seconds = ffn_by_hand(tokens, hidden, bandwidth, peak)
+    assert [x for x, _ in places] == pytest.approx(intensity)
+    assert [y for _, y in places] == pytest.approx([min(peak, bandwidth * i) for i in intensity])
+    seconds[2] *= 3
+    expected = [100 * s / sum(seconds) for s in seconds]
+    assert [bar.get_width() for bar in shares.patches] == pytest.approx(expected)
+    side = "arithmetic" if intensity[2] > peak / bandwidth else "memory traffic"
+    assert f"so {side} limits it" in explorer.words.value
+
+
+def test_what_the_notebook_says_of_the_ridge_is_so():
+    """Between 16 and 32 tokens a projection crosses; 16 features never do; the norm never does."""
+    explorer = explorers.roofline_explorer()
+    for tokens, hidden, limit in (
+        (16, 4096, "memory traffic"),
+        (32, 4096, "arithmetic"),
+        (8192, 16, "memory traffic"),
+    ):
+        explorer.set(tokens=tokens, hidden=hidden)
+        assert f"so {limit} limits it" in explorer.words.value
+        norm, silu_up, _ = (
+            xy(line)[0] for line in explorer.figure.axes[0].get_lines() if line.get_animated()
+        )
+        assert max(norm[0], silu_up[0]) < 1
+
+
+@pytest.mark.parametrize("ceilings", [{"bandwidth": 0}, {"peak": -1.0}])
+def test_a_roof_needs_ceilings_above_zero(ceilings):
+    with pytest.raises(ValueError, match="bandwidth and peak must be above zero, got"):
+        explorers.roofline_explorer(**ceilings)

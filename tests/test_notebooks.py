@@ -16,6 +16,7 @@ CITED = {
     "04_silu_and_swish.ipynb": {"2016": "the year of Hendrycks & Gimpel's paper"},
     "06_parameter_accounting.ipynb": {"2020": "the year of Shazeer's paper"},
 }
+IGNORED = {"09_what_it_costs.ipynb": {"timing"}}  # why nbval may ignore a cell's output there
 AMERICAN = r"\b(\w{4,}iz(e|es|ed|ing|ation)|center\w*|behavior\w*|colors?|gray)\b"
 FOLDED = {"outputs_hidden": True, "source_hidden": True}
 LIBRARY = {"rms_norm", "layer_norm", "RMSNorm", "norm", "first_rms_norm"}
@@ -59,8 +60,50 @@ def test_metadata_is_minimal_and_no_widget_is_stored(path):
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
     for cell in notebook.cells:
         assert set(cell.metadata) <= refresh.CELL_METADATA
-        assert not any(tag.startswith("nbval") for tag in cell.metadata.get("tags", []))
         assert refresh.VIEW not in str(cell.get("outputs"))
+
+
+@each_notebook
+def test_an_ignored_output_has_a_reason_and_holds_no_claim(path):
+    for cell in read(path).cells:
+        problem = ignored_wrongly(cell, IGNORED.get(path.name, set()))
+        assert not problem, f"{problem}: {cell.source}"
+
+
+def ignored_wrongly(cell, reasons):
+    """What is wrong with a cell's nbval tags, or None. reasons: those its notebook may give."""
+    tags = set(cell.metadata.get("tags", []))
+    if not any(tag.startswith("nbval") for tag in tags) and not tags & {"timing"}:
+        return None
+    if len(tags) != 2 or "nbval-ignore-output" not in tags or not tags & reasons:
+        return "only nbval-ignore-output, with a reason that its notebook may give"
+    if not cell.get("outputs"):
+        return "ignored, but no output is stored"
+    said = ("claim", "predict", "recap")
+    if any(calls(cell.source, name) for name in said):
+        return "what is claimed must be compared"
+    return None
+
+
+@pytest.mark.parametrize(
+    ("tags", "source", "reasons", "problem"),
+    [
+        ([], "1", set(), None),
+        (["setup"], "1", set(), None),
+        (["nbval-ignore-output", "timing"], "1", {"timing"}, None),
+        (["nbval-ignore-output", "timing"], "1", set(), "only nbval-ignore-output"),
+        (["nbval-ignore-output"], "1", {"timing"}, "only nbval-ignore-output"),
+        (["nbval-skip", "timing"], "1", {"timing"}, "only nbval-ignore-output"),
+        (["timing"], "1", {"timing"}, "only nbval-ignore-output"),
+        (["nbval-ignore-output", "timing"], "claim('x', y)", {"timing"}, "must be compared"),
+        (["nbval-ignore-output", "timing"], "", {"timing"}, "no output is stored"),
+    ],
+)
+def test_a_cell_that_is_ignored_wrongly_would_be_found(tags, source, reasons, problem):
+    outputs = [refresh.nbformat.v4.new_output("stream", text="1")] if source else []
+    cell = refresh.nbformat.v4.new_code_cell(source, metadata={"tags": tags}, outputs=outputs)
+    found = ignored_wrongly(cell, reasons)
+    assert found is None if problem is None else problem in found
 
 
 @each_notebook

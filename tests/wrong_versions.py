@@ -345,6 +345,29 @@ LIBRARY = {
         "always an error": ("made = make()", 'return "error"'),
         "always right": ("made = make()", 'return "same numbers"'),
     },
+    # measure of 09
+    measure.norm_cost: {
+        "operations doubled": ("4 * tokens", "8 * tokens"),
+        "writing forgotten": ("2 * tokens", "tokens"),
+        "weight for each token": ("+ hidden_size)", "+ tokens * hidden_size)"),
+    },
+    measure.silu_up_cost: {
+        "tokens forgotten": ("number * 3 * tokens * intermediate_size", "number * 3"),
+    },
+    measure.projection_cost: {
+        "additions forgotten": ("2 * tokens * in_features", "tokens * in_features"),
+        "weight for each token": ("in_features * out_features + tokens", "2 * tokens"),
+        "x forgotten": ("tokens * in_features + in", "in"),
+    },
+    measure.roof: {
+        "no peak": ("min(peak, bandwidth * intensity)", "bandwidth * intensity"),
+        "no slope": ("min(peak, bandwidth * intensity)", "peak"),
+    },
+    measure.moved: {
+        "reading alone": ("call.read + call.written", "call.read"),
+    },
+    measure._bytes: {"elements, not bytes": ("leaf.nbytes", "leaf.numel()")},
+    measure._call: {"views counted": ("view or not", "not")},
 }
 
 
@@ -602,7 +625,44 @@ CELLS = {
         "An update of gate in the other rows is silently wrong"
     ],
     # 08
-    # 09
+    ("09", "length**2 / x.shape[-1]", "length**2"): ["by_length is torch's RMSNorm"],
+    (
+        "09",
+        "torch.linalg.vector_norm(x, dim=-1, keepdim=True)",
+        "x.square().sum(-1, True).sqrt()",
+    ): ["by_length moves five times the size of x"],
+    ("09", "traffic(lambda: F.layer_norm(x, (4096,), weight, weight))", "calls"): [
+        "torch's LayerNorm moves twice the size of x"
+    ],
+    ("09", "torch.mul(x, scale, out=out)", "out.mul_(scale)"): ["rms_norm_into is torch's RMSNorm"],
+    ("09", "bandwidth, peak = 10e9, 100e9", "bandwidth, peak = 10e9, 1e9"): [
+        "At a ridge of 10 memory limits gate_proj for one token",
+        "At a ridge of 10 memory limits RMSNorm and SiLU·up",
+        "gate_proj crosses a ridge of 10 at 21 tokens",
+        "With 16 features a billion tokens stay below a ridge of 10",
+    ],
+    ("09", "bandwidth, peak = 10e9, 100e9", "bandwidth, peak = 10e9, 1e13"): [
+        "At a ridge of 10 arithmetic limits gate_proj for 512 tokens",
+    ],
+    ("09", '"Transformer": (6.9', '"Transformer": (16.9'): [
+        "In the paper RMSNorm saves least in the Transformer"
+    ],
+    ("09", "(40.8, 63.9)", "(63.9, 40.8)"): [
+        "In the paper RMSNorm saves at most 40.8 %",
+        "The paper's 63.9 % is of pRMSNorm",
+    ],
+    ("09", "projection_cost(tokens, 4096, 2 * 11008)", "projection_cost(tokens, 4096, 11008)"): [
+        "At 512 tokens one call saves one reading of x"
+    ],
+    ("09", "-(-width // 128)", "width // 128"): [
+        "Widths of 10922 and of 11008 both need 86 tiles of 128"
+    ],
+    ("09", "2 * width % 16", "2 * (width + 1) % 16"): [
+        "In bfloat16 11008 is whole pieces of 16 bytes, 10922 is not"
+    ],
+    ("09", "4 * 4096**2 + 3 * 4096 * 11008", "4 * 4096**2 + 2 * 4096 * 11008"): [
+        "A block's projections do 2·T operations a weight"
+    ],
 }
 
 
