@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,12 +40,13 @@ class Record:
     claims: dict = field(default_factory=dict)  # sentence -> held
     truths: dict = field(default_factory=dict)  # prediction's name -> truth
     raised: list = field(default_factory=list)  # the exceptions
+    rests_on: set = field(default_factory=set)  # the library's functions that were called
 
 
-def run(path, monkeypatch, edit=None):
+def run(path, monkeypatch, edit=None, trace=False):
     """Run a notebook's cells here, pictures and timings left out, claims recorded, not raised.
 
-    edit: (old, new) text; one cell must contain the old.
+    edit: (old, new) text; one cell must contain the old. trace: note which functions are called.
     """
     record = Record()
     sources = [cell.source for cell in code_cells(path)]
@@ -63,13 +65,25 @@ def run(path, monkeypatch, edit=None):
         patch.setattr(two_ranks, "run_sharded", _in_one_process)
         patch.chdir(path.parent)
         namespace = {"__name__": "__main__"}
+        if trace:
+            sys.setprofile(_tracer(record))
         for source in sources:
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
                     exec(compile(source, path.name, "exec"), namespace)
             except Exception as problem:
                 record.raised.append(problem)
+        if trace:
+            sys.setprofile(None)
     return record
+
+
+def _tracer(record):
+    def note_call(frame, event, _):
+        if event == "call" and "course_utils" in frame.f_code.co_filename:
+            record.rests_on.add(frame.f_code.co_qualname)
+
+    return note_call
 
 
 def _in_one_process(x, shards):
