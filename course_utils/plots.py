@@ -156,6 +156,73 @@ def _globe(ax, radius):
 # --- 05
 
 
+@house_style
+def swiglu_figure():
+    """The gated feed-forward network, with the width of each arrow's vector."""
+    figure = DescribedFigure(
+        figsize=(9, 3),
+        alt="The SwiGLU network, left to right. x, D numbers for each token, goes into gate_proj "
+        "and up_proj, side by side. Each gives I numbers; SiLU acts on the gate's only. The two "
+        "are multiplied, and down_proj brings the I numbers back to D.",
+    )
+    ax = figure.add_axes((0, 0, 1, 1))
+    ax.set(xlim=(0, 18), ylim=(0, 6))
+    ax.axis("off")
+    ax.text(0.5, 3, "x", ha="center", va="center", fontsize=15, style="italic")
+    _arrow(ax, (0.9, 3), (2, 3), head=False)
+    ax.text(1.4, 3.2, "D", ha="center", fontsize=12)
+    for name, height, product in (("gate_proj", 4.6, 3.45), ("up_proj", 1.4, 2.55)):
+        _arrow(ax, (2, 3), (2, height), head=False)
+        _arrow(ax, (2, height), (2.8, height))
+        _label(ax, (4.2, height), name, GREEN)
+        _arrow(ax, (5.6, height), (10.6, height), head=False)
+        ax.text(6.3, height + 0.2, "I", ha="center", fontsize=12)
+        _arrow(ax, (10.6, height), (10.6, product))
+    _label(ax, (8.4, 4.6), "SiLU", ORANGE)
+    ax.plot(10.6, 3, "o", ms=24, mfc="white", mec=BLACK, mew=1.6)
+    ax.text(10.6, 3, "⊙", ha="center", va="center", fontsize=17)
+    _arrow(ax, (11.1, 3), (12.8, 3))
+    ax.text(11.8, 3.2, "I", ha="center", fontsize=12)
+    _label(ax, (14.2, 3), "down_proj", GREEN)
+    _arrow(ax, (15.6, 3), (17.6, 3))
+    ax.text(16.5, 3.2, "D", ha="center", fontsize=12)
+    return figure
+
+
+def _label(ax, centre, name, colour):
+    box = {"boxstyle": "round,pad=0.6", "fc": "white", "ec": colour, "lw": 2.5}
+    ax.text(*centre, name, ha="center", va="center", fontsize=13, bbox=box)
+
+
+@house_style
+def shazeer_figure(plain, gated):
+    """Log-perplexity of plain and gated networks. Each: name -> (value, spread), best last."""
+    figure = DescribedFigure(
+        figsize=(8, 3.8),
+        layout="constrained",
+        alt="One point a network, with its spread as a bar; lower log-perplexity, further left, is "
+        "better. The three plain networks and GLU lie together on the right; Bilinear, ReGLU, "
+        "SwiGLU and GEGLU lie clearly to their left, the last two on top of each other.",
+    )
+    ax = figure.subplots()
+    names = [*plain, *gated]
+    for kind, colour, marker, face in (
+        (plain, GREY, "s", "white"),
+        (gated, GREEN, "o", GREEN),
+    ):
+        rows = [names.index(name) for name in kind]
+        values, spreads = zip(*kind.values(), strict=True)
+        style = {"color": colour, "mfc": face, "ms": 8, "capsize": 4}
+        label = "plain: two matrices" if kind is plain else "gated: three"
+        ax.errorbar(values, rows, xerr=spreads, fmt=marker, label=label, **style)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set_xlabel("log-perplexity after 65,536 steps (less is better)")
+    ax.grid(axis="x", color="#dddddd", lw=0.8)
+    ax.legend(loc="upper left")
+    return figure
+
+
 # --- 06
 
 
