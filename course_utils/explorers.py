@@ -221,7 +221,8 @@ def unit_explorer():
     surface.axvline(0, color=BLACK, lw=0.8)
     box = {"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.85}
     for (g, u), name in UNIT_CORNERS.items():
-        surface.text(2.1 * g, 3.2 * u, name, ha="center", va="center", fontsize=10, bbox=box)
+        side = "right" if g > 0 else "left"
+        surface.text(3.85 * g, 3.6 * u, name, ha=side, va="center", fontsize=10, bbox=box)
     surface.set(title="silu(gate) · up", xlabel="gate", ylabel="up")
     surface.set(xticks=(-4, -2, 0, 2, 4), yticks=(-4, -2, 0, 2, 4))
     style = {"ls": "", "mfc": "white", "mec": BLACK, "mew": 2, "animated": True, "zorder": 5}

@@ -94,12 +94,12 @@ def llama_block_figure():
     return figure
 
 
-def _box(ax, left, name, colour):
+def _box(ax, left, name, colour, middle=4.6):
     shape = FancyBboxPatch(
-        (left + 0.1, 3.6), 2.4, 2, boxstyle="round,pad=0.1", fc="white", ec=colour, lw=2.5
+        (left + 0.1, middle - 1), 2.4, 2, boxstyle="round,pad=0.1", fc="white", ec=colour, lw=2.5
     )
     ax.add_patch(shape)
-    ax.text(left + 1.3, 4.6, name, ha="center", va="center", fontsize=13)
+    ax.text(left + 1.3, middle, name, ha="center", va="center", fontsize=13)
 
 
 def _arrow(ax, start, end, head=True):
@@ -170,28 +170,27 @@ def swiglu_figure():
     ax.axis("off")
     ax.text(0.5, 3, "x", ha="center", va="center", fontsize=15, style="italic")
     _arrow(ax, (0.9, 3), (2, 3), head=False)
-    ax.text(1.4, 3.2, "D", ha="center", fontsize=12)
     for name, height, product in (("gate_proj", 4.6, 3.45), ("up_proj", 1.4, 2.55)):
         _arrow(ax, (2, 3), (2, height), head=False)
         _arrow(ax, (2, height), (2.8, height))
-        _label(ax, (4.2, height), name, GREEN)
-        _arrow(ax, (5.6, height), (10.6, height), head=False)
-        ax.text(6.3, height + 0.2, "I", ha="center", fontsize=12)
-        _arrow(ax, (10.6, height), (10.6, product))
-    _label(ax, (8.4, 4.6), "SiLU", ORANGE)
-    ax.plot(10.6, 3, "o", ms=24, mfc="white", mec=BLACK, mew=1.6)
-    ax.text(10.6, 3, "⊙", ha="center", va="center", fontsize=17)
-    _arrow(ax, (11.1, 3), (12.8, 3))
-    ax.text(11.8, 3.2, "I", ha="center", fontsize=12)
-    _label(ax, (14.2, 3), "down_proj", GREEN)
+        _box(ax, 2.8, name, GREEN, height)
+        _arrow(ax, (5.4, height), (10.9, height), head=False)
+        _arrow(ax, (10.9, height), (10.9, product))
+    _box(ax, 7, "SiLU", ORANGE)
+    ax.plot(10.9, 3, "o", ms=24, mfc="white", mec=BLACK, mew=1.6)
+    ax.text(10.9, 3, "⊙", ha="center", va="center", fontsize=17)
+    _arrow(ax, (11.3, 3), (13, 3))
+    _box(ax, 13, "down_proj", GREEN, 3)
     _arrow(ax, (15.6, 3), (17.6, 3))
-    ax.text(16.5, 3.2, "D", ha="center", fontsize=12)
+    for x, y, width in (
+        (1.4, 3, "D"),
+        (6.2, 4.6, "I"),
+        (6.2, 1.4, "I"),
+        (12, 3, "I"),
+        (16.5, 3, "D"),
+    ):
+        ax.text(x, y + 0.2, width, ha="center", fontsize=12)
     return figure
-
-
-def _label(ax, centre, name, colour):
-    box = {"boxstyle": "round,pad=0.6", "fc": "white", "ec": colour, "lw": 2.5}
-    ax.text(*centre, name, ha="center", va="center", fontsize=13, bbox=box)
 
 
 @house_style
