@@ -215,7 +215,7 @@ def unit_explorer():
     gated = silu(ends)
     levels = [-16, -12, -8, -4, -2, -1, -0.5, 0, 0.5, 1, 2, 4, 8, 12, 16]
     height = gated * ends.unsqueeze(-1)  # (up, gate)
-    colours = {"cmap": "PuOr_r", "norm": SymLogNorm(1, vmin=-16, vmax=16)}
+    colours = {"cmap": "PRGn", "norm": SymLogNorm(1, vmin=-60, vmax=60)}  # pale
     surface.contourf(ends, ends, height, levels, **colours)
     surface.axhline(0, color=BLACK, lw=0.8)
     surface.axvline(0, color=BLACK, lw=0.8)
@@ -264,10 +264,10 @@ def unit_explorer():
 
 # signs of gate and up -> what the unit does there
 UNIT_CORNERS = {
-    (1, 1): "open, plus",
-    (1, -1): "open, minus",
-    (-1, 1): "shut, leaks minus",
-    (-1, -1): "shut, leaks plus",
+    (1, 1): "open +",
+    (1, -1): "open −",
+    (-1, 1): "leaks −",
+    (-1, -1): "leaks +",
 }
 
 

@@ -252,8 +252,8 @@ def test_each_corner_of_the_surface_is_what_its_name_says(corner):
     values = {k: control.value for k, control in explorer.controls.items()}
     assert (values["gate"], values["up"]) == (3 * corner[0], 3 * corner[1])
     product = F.silu(torch.tensor(values["gate"])).item() * values["up"]
-    assert name.endswith("plus" if product > 0 else "minus")
-    assert name.startswith("open" if abs(product) > 8 else "shut")
+    assert name.endswith("+" if product > 0 else "−")
+    assert name.startswith("open" if abs(product) > 8 else "leaks")
     said = "The gate is open" if corner[0] > 0 else "The gate is nearly shut"
     assert said in explorer.words.value
     texts = {t.get_text(): t.get_position() for t in explorer.figure.axes[0].texts}

@@ -299,7 +299,7 @@ CELLS = {
         "For huge gates the swap moves the output by its whole length"
     ],
     ("05", '"Bilinear": lambda g: g', '"Bilinear": lambda g: g + 1'): [
-        "At gate 0 all units of the family but GLU shut"
+        "Of the five only a GLU unit passes something at gate 0"
     ],
     ("05", '"GLU": (1.982, 0.006)', '"GLU": (1.985, 0.006)'): [
         "At 65,536 steps each gated net beats each plain one"
