@@ -7,11 +7,12 @@ from math import log10
 import torch
 import torch.nn.functional as F
 from matplotlib.collections import PathCollection, PolyCollection
+from matplotlib.colors import SymLogNorm
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
 from .explore import choice, explore, log_slider, slider
-from .layers import layer_norm, rms_norm, swish
+from .layers import layer_norm, rms_norm, silu, swish
 from .measure import (
     expected_norm,
     norm_cost,
@@ -355,6 +356,86 @@ def swish_explorer():
 
 
 # --- 05
+
+
+@house_style
+def unit_explorer():
+    """Notebook 05: one hidden unit, silu(gate) · up, as a surface and as two cuts through it."""
+    figure = DescribedFigure(
+        figsize=(8, 3.8),
+        layout="constrained",
+        alt="Left, a map of silu(gate) · up with a point on it. Only where the gate is positive "
+        "does the map rise, for up positive, or fall, for up negative; where the gate is negative "
+        "it is nearly flat. Right, two cuts through the point: a straight line when up moves, a "
+        "bent curve when the gate moves.",
+    )
+    surface, cut = figure.subplots(1, 2)
+    ends = torch.linspace(-4, 4, 81)
+    gated = silu(ends)
+    levels = [-16, -12, -8, -4, -2, -1, -0.5, 0, 0.5, 1, 2, 4, 8, 12, 16]
+    height = gated * ends.unsqueeze(-1)  # (up, gate)
+    colours = {"cmap": "PRGn", "norm": SymLogNorm(1, vmin=-60, vmax=60)}  # pale
+    surface.contourf(ends, ends, height, levels, **colours)
+    surface.axhline(0, color=BLACK, lw=0.8)
+    surface.axvline(0, color=BLACK, lw=0.8)
+    box = {"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.85}
+    for (g, u), name in UNIT_CORNERS.items():
+        side = "right" if g > 0 else "left"
+        surface.text(3.85 * g, 3.6 * u, name, ha=side, va="center", fontsize=10, bbox=box)
+    surface.set(title="silu(gate) · up", xlabel="gate", ylabel="up")
+    surface.set(xticks=(-4, -2, 0, 2, 4), yticks=(-4, -2, 0, 2, 4))
+    style = {"ls": "", "mfc": "white", "mec": BLACK, "mew": 2, "animated": True, "zorder": 5}
+    (across,) = surface.plot([], [], color=BLUE, lw=1.6, animated=True)
+    (along,) = surface.plot([], [], color=VERMILION, ls="--", lw=1.6, animated=True)
+    (point,) = surface.plot([], [], "o", ms=11, **style)
+
+    cut.axhline(0, color=BLACK, lw=0.8)
+    cut.set(xlabel="gate, or up", ylabel="silu(gate) · up", xlim=(-4, 4), ylim=(-17, 17))
+    (gate_moves,) = cut.plot([], [], color=BLUE, animated=True, label="the gate moves")
+    (up_moves,) = cut.plot([], [], color=VERMILION, ls="--", animated=True, label="up moves")
+    (points,) = cut.plot([], [], "o", ms=9, **style)
+    cut.legend(loc="upper left", frameon=False)
+
+    def update(gate, up):
+        share = silu(torch.tensor(gate, dtype=torch.float64)).item()
+        point.set_data([gate], [up])
+        across.set_data([-4, 4], [up, up])
+        along.set_data([gate, gate], [-4, 4])
+        gate_moves.set_data(ends.numpy(), (gated * up).numpy())
+        up_moves.set_data([-4, 4], [-4 * share, 4 * share])
+        points.set_data([gate, up], [share * up] * 2)
+        return (
+            f"Gate {_signed(gate)}, up {_signed(up)}: silu(gate) is {_signed(share)}, times up "
+            f"{_signed(share * up)}. {_unit_in_words(share, up)}"
+        )
+
+    corners = {
+        name.capitalize(): {"gate": 3.0 * g, "up": 3.0 * u} for (g, u), name in UNIT_CORNERS.items()
+    }
+    return explore(
+        figure,
+        update,
+        corners,
+        gate=slider("gate", 2.0, (-4, 4), 0.1),
+        up=slider("up", 3.0, (-4, 4), 0.1),
+    )
+
+
+# signs of gate and up -> what the unit does there
+UNIT_CORNERS = {
+    (1, 1): "open +",
+    (1, -1): "open −",
+    (-1, 1): "leaks −",
+    (-1, -1): "leaks +",
+}
+
+
+def _unit_in_words(share, up):
+    if share == 0 or up == 0:
+        return "One factor is zero: nothing passes."
+    if share > 0:
+        return "The gate is open, and up gives the sign."
+    return "The gate is nearly shut; what leaks through has the other sign than up."
 
 
 # --- 06

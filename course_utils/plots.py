@@ -96,12 +96,12 @@ def llama_block_figure():
     return figure
 
 
-def _box(ax, left, name, colour):
+def _box(ax, left, name, colour, middle=4.6):
     shape = FancyBboxPatch(
-        (left + 0.1, 3.6), 2.4, 2, boxstyle="round,pad=0.1", fc="white", ec=colour, lw=2.5
+        (left + 0.1, middle - 1), 2.4, 2, boxstyle="round,pad=0.1", fc="white", ec=colour, lw=2.5
     )
     ax.add_patch(shape)
-    ax.text(left + 1.3, 4.6, name, ha="center", va="center", fontsize=13)
+    ax.text(left + 1.3, middle, name, ha="center", va="center", fontsize=13)
 
 
 def _arrow(ax, start, end, head=True):
@@ -156,6 +156,73 @@ def _globe(ax, radius):
 
 
 # --- 05
+
+
+@house_style
+def swiglu_figure():
+    """The gated feed-forward network, with the width of each arrow's vector."""
+    figure = DescribedFigure(
+        figsize=(9, 3),
+        alt="The SwiGLU network, left to right. x, D numbers for each token, goes into gate_proj "
+        "and up_proj, side by side. Each gives I numbers; SiLU acts on the gate's only. The two "
+        "are multiplied, and down_proj brings the I numbers back to D.",
+    )
+    ax = figure.add_axes((0, 0, 1, 1))
+    ax.set(xlim=(0, 18), ylim=(0, 6))
+    ax.axis("off")
+    ax.text(0.5, 3, "x", ha="center", va="center", fontsize=15, style="italic")
+    _arrow(ax, (0.9, 3), (2, 3), head=False)
+    for name, height, product in (("gate_proj", 4.6, 3.45), ("up_proj", 1.4, 2.55)):
+        _arrow(ax, (2, 3), (2, height), head=False)
+        _arrow(ax, (2, height), (2.8, height))
+        _box(ax, 2.8, name, GREEN, height)
+        _arrow(ax, (5.4, height), (7 if name == "gate_proj" else 10.9, height), head=False)
+        _arrow(ax, (10.9, height), (10.9, product))
+    _box(ax, 7, "SiLU", ORANGE)
+    _arrow(ax, (9.6, 4.6), (10.9, 4.6), head=False)
+    ax.plot(10.9, 3, "o", ms=24, mfc="white", mec=BLACK, mew=1.6)
+    ax.text(10.9, 3, "⊙", ha="center", va="center", fontsize=17)
+    _arrow(ax, (11.3, 3), (13, 3))
+    _box(ax, 13, "down_proj", GREEN, 3)
+    _arrow(ax, (15.6, 3), (17.6, 3))
+    for x, y, width in (
+        (1.4, 3, "D"),
+        (6.2, 4.6, "I"),
+        (6.2, 1.4, "I"),
+        (12, 3, "I"),
+        (16.5, 3, "D"),
+    ):
+        ax.text(x, y + 0.2, width, ha="center", fontsize=12)
+    return figure
+
+
+@house_style
+def shazeer_figure(plain, gated):
+    """Log-perplexity of plain and gated networks. Each: name -> (value, spread), best last."""
+    figure = DescribedFigure(
+        figsize=(8, 3.8),
+        layout="constrained",
+        alt="One point a network, with its spread as a bar; lower log-perplexity, further left, is "
+        "better. The three plain networks and GLU lie together on the right; Bilinear, ReGLU, "
+        "SwiGLU and GEGLU lie clearly to their left, the last two on top of each other.",
+    )
+    ax = figure.subplots()
+    names = [*plain, *gated]
+    for kind, colour, marker, face in (
+        (plain, GREY, "s", "white"),
+        (gated, GREEN, "o", GREEN),
+    ):
+        rows = [names.index(name) for name in kind]
+        values, spreads = zip(*kind.values(), strict=True)
+        style = {"color": colour, "mfc": face, "ms": 8, "capsize": 4}
+        label = "plain: two matrices" if kind is plain else "gated: three"
+        ax.errorbar(values, rows, xerr=spreads, fmt=marker, label=label, **style)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.set_xlabel("log-perplexity after 65,536 steps (less is better)")
+    ax.grid(axis="x", color="#dddddd", lw=0.8)
+    ax.legend(loc="upper left")
+    return figure
 
 
 # --- 06

@@ -173,6 +173,45 @@ REASONS = {
         4: "that is 2 · 2, without SiLU.",
     },
     # 05
+    "gate doubled": {
+        2: "that is what doubling *up* does. silu(4) is more than twice silu(2): σ grows as well.",
+        1: "a sigmoid gate levels off near 1; silu does not, silu(g) is about g for large g.",
+        1.115: "that is σ(4)/σ(2), a sigmoid gate; silu has the gate itself as a second factor.",
+        4: "σ would have to double as well, but it is 0.88 already and stays below 1.",
+    },
+    "shape of the product": {
+        "(2, 5, 8)": "that is D again, after down_proj.",
+        "(2, 5, 24)": "that is gate and up side by side; they are multiplied, unit by unit.",
+        "(2, 5, 12, 12)": "that multiplies each gate with each up; ⊙ multiplies unit by unit.",
+        "(2, 5, 96)": "that is 8·12, the numbers in one matrix; a unit is one number per token.",
+    },
+    "mistakes that double": {
+        8: "that is the shape test, which all eight pass.",
+        0: "look at those where up stands alone as a factor: what became of the gate is hidden.",
+        1: "nearly: there are more in which up stands alone as a factor.",
+        2: "nearly: softmax, too, leaves up alone as a factor.",
+        5: "those are the ones that it finds.",
+    },
+    "the last projection": {
+        "w3": "third by number, but (11008, 4096) takes 4096 numbers in and gives 11008.",
+        "w1": "(11008, 4096) is (out, in): it takes 4096 numbers in and gives 11008.",
+    },
+    "GLU with gate 0": {
+        0: "that is SwiGLU, where 0·σ(0) is 0. A sigmoid alone is 1/2 at zero.",
+        3: "σ(0) is not 1: that takes a large gate.",
+        0.5: "that is σ(0), the share that passes.",
+    },
+    "ten times the token": {
+        10: "each projection gives ten times as much, and then two of them are multiplied.",
+        1000: "there are three projections, but only gate and up are multiplied with each other.",
+        1: "only the norm before the layer takes a size away; the layer itself does not.",
+        20: "gate and up are multiplied, not added.",
+    },
+    "matrices that learn": {
+        3: "gate and up act through down_proj only: their gradient is a product with it.",
+        2: "down_proj is the one that learns: its gradient needs gate and up, not itself.",
+        0: "that takes two matrices of zeros; down_proj's gradient needs only the other two.",
+    },
     # 06
     "width for 288": {
         24: "three matrices of that width have 3·6·24 = 432.",

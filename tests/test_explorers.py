@@ -18,6 +18,10 @@ EXPLORERS = {
     "04": explorers.swish_explorer,
     # 05
     "06": explorers.sizes_explorer,
+    # 03
+    # 04
+    "05": explorers.unit_explorer,
+    # 06
     # 07
     "07": explorers.packed_rows_explorer,
     # 08
@@ -340,6 +344,59 @@ def test_what_the_notebook_says_of_beta_is_so():
 
 
 # --- 05
+
+
+@pytest.mark.parametrize(("gate", "up"), [(2, 3), (-4, 4), (3, -3), (0, 1), (-1.3, -2)])
+def test_the_unit_and_the_two_cuts_through_it_are_drawn(gate, up):
+    explorer = explorers.unit_explorer()
+    explorer.set(gate=gate, up=up)
+    surface, cut = explorer.figure.axes
+    across, along, point = (xy(line) for line in surface.get_lines() if line.get_animated())
+    assert point.tolist() == [[gate, up]]
+    assert across.tolist() == [[-4, up], [4, up]] and along.tolist() == [[gate, -4], [gate, 4]]
+    gate_moves, up_moves, points = (xy(line) for line in cut.get_lines() if line.get_animated())
+    torch.testing.assert_close(gate_moves[:, 1], F.silu(gate_moves[:, 0]) * up, atol=1e-5, rtol=0)
+    share = F.silu(torch.tensor(gate).double())
+    torch.testing.assert_close(up_moves[:, 1], share * up_moves[:, 0])
+    torch.testing.assert_close(
+        points, torch.tensor([[gate, share * up], [up, share * up]]).double()
+    )
+    product = f"{share * up:z.2f}".replace("-", "−")
+    assert f"times up {product}." in explorer.words.value
+
+
+@pytest.mark.parametrize("corner", explorers.UNIT_CORNERS)
+def test_each_corner_of_the_surface_is_what_its_name_says(corner):
+    explorer = explorers.unit_explorer()
+    name = explorers.UNIT_CORNERS[corner]
+    explorer.buttons[name.capitalize()].click()
+    values = {k: control.value for k, control in explorer.controls.items()}
+    assert (values["gate"], values["up"]) == (3 * corner[0], 3 * corner[1])
+    product = F.silu(torch.tensor(values["gate"])).item() * values["up"]
+    assert name.endswith("+" if product > 0 else "−")
+    assert name.startswith("open" if abs(product) > 8 else "leaks")
+    said = "The gate is open" if corner[0] > 0 else "The gate is nearly shut"
+    assert said in explorer.words.value
+    texts = {t.get_text(): t.get_position() for t in explorer.figure.axes[0].texts}
+    assert [sign * at > 0 for sign, at in zip(corner, texts[name], strict=True)] == [True, True]
+
+
+@pytest.mark.parametrize("zero", ["gate", "up"])
+def test_a_unit_with_a_zero_is_explained(zero):
+    explorer = explorers.unit_explorer()
+    explorer.set(**{zero: 0.0})
+    assert "times up 0.00. One factor is zero: nothing passes." in explorer.words.value
+
+
+def test_the_map_is_the_product():
+    """The still surface: its levels, at four points, on either side of silu(g) times u."""
+    surface = explorers.unit_explorer().figure.axes[0]
+    (contours,) = surface.collections
+    levels, bands = contours.levels, contours.get_paths()
+    for gate, up in ((3, 3), (3, -2.5), (-1.3, 3.3), (-1.3, -3.3)):
+        value = F.silu(torch.tensor(float(gate))).item() * up
+        (band,) = (i for i, path in enumerate(bands) if path.contains_point((gate, up)))
+        assert levels[band] <= value <= levels[band + 1]
 
 
 # --- 06

@@ -147,3 +147,41 @@ def test_each_published_model_is_one_mark_at_its_ratio():
         ]
         assert lines[label] == wanted
     assert ax.get_lines()[0].get_ydata()[0] == 8 / 3
+
+
+# --- 05
+
+SHAZEER = {"ReLU": (1.997, 0.005), "Swish": (1.994, 0.003)}, {"SwiGLU": (1.944, 0.01)}
+
+
+@pytest.mark.parametrize(
+    "draw", [plots.swiglu_figure, lambda: plots.shazeer_figure(*SHAZEER)], ids=["net", "figures"]
+)
+def test_the_figures_of_05_say_what_to_see_in_readable_type(draw):
+    test_a_figure_says_what_to_see_on_a_white_card_in_readable_type(draw)
+
+
+def test_the_network_names_its_parts_and_widths():
+    (ax,) = plots.swiglu_figure().axes
+    at = {t.get_text(): t.get_position() for t in ax.texts}
+    order = ["x", "gate_proj", "SiLU", "⊙", "down_proj"]
+    assert sorted(order, key=lambda part: at[part][0]) == order
+    assert at["SiLU"][1] == at["gate_proj"][1] > at["⊙"][1] > at["up_proj"][1]
+    widths = sorted(
+        (t.get_position()[0], t.get_text()) for t in ax.texts if t.get_text() in ("D", "I")
+    )
+    assert [width for _, width in widths] == ["D", "I", "I", "I", "D"]
+
+
+def test_each_network_of_the_paper_stands_at_its_value_with_its_spread():
+    figure = plots.shazeer_figure(*SHAZEER)
+    figure.canvas.draw()
+    (ax,) = figure.axes
+    names = [t.get_text() for t in ax.get_yticklabels()]
+    drawn = {}
+    for points, _, (bars,) in ax.containers:
+        for (value, row), bar in zip(points.get_xydata(), bars.get_segments(), strict=True):
+            drawn[names[int(row)]] = value, (bar[1, 0] - bar[0, 0]) / 2
+    for name, expected in (SHAZEER[0] | SHAZEER[1]).items():
+        assert drawn.pop(name) == pytest.approx(expected)
+    assert not drawn

@@ -17,6 +17,7 @@ DIVISION = "h * torch.rsqrt(mean_square + eps)"
 RESULT = "return y if weight is None else y * weight"
 WIDTH = "8 * hidden_size // 3"
 BLOCKS = "(width + multiple_of - 1) // multiple_of"
+SWIGLU = "silu(self.gate_proj(x)) * self.up_proj(x)"
 CENTRED = "h - h.mean(dim=-1, keepdim=True)"
 
 SILU = "x * torch.sigmoid(x)"
@@ -166,6 +167,78 @@ LIBRARY = {
         "tanh": ("torch.sigmoid", "torch.tanh"),
         "GELU": (SWISH, "F.gelu(x)"),
         "in place": (SWISH, "x.mul_(torch.sigmoid(beta * x))"),
+    layers.gated_ffn: {
+        "activation on up": ("activation(gate) * up", "gate * activation(up)"),
+        "activation of the product": ("activation(gate) * up", "activation(gate * up)"),
+        "sum": ("activation(gate) * up", "activation(gate) + up"),
+        "activation on both": ("activation(gate) * up", "activation(gate) * activation(up)"),
+        "no up": ("activation(gate) * up", "activation(gate)"),
+        "no activation": ("activation(gate) * up", "gate * up"),
+        "sigmoid": ("activation=silu", "activation=torch.sigmoid"),
+        "always silu": ("activation(gate)", "silu(gate)"),
+        "softmax": ("activation(gate)", "gate.softmax(dim=-1)"),
+        "activation after down": (
+            "(activation(gate) * up) @ w_down.T",
+            "activation((gate * up) @ w_down.T)",
+        ),
+        "square weights not transposed": (
+            "x @ w_gate.T, x @ w_up.T",
+            "(x @ w_gate, x @ w_up) if w_up.shape == w_down.shape else (x @ w_gate.T, x @ w_up.T)",
+        ),
+        "square down not transposed": (
+            "@ w_down.T",
+            "@ (w_down if w_up.shape == w_down.shape else w_down.T)",
+        ),
+        "one weight twice": ("x @ w_up.T", "x @ w_gate.T"),
+        "gate and up swapped": ("gate, up =", "up, gate ="),
+        "up on the activated gate": (
+            "activation(gate) * up",
+            "activation(gate) * (activation(gate) @ w_down.T @ w_up.T)",
+        ),
+        "residual inside": ("@ w_down.T", "@ w_down.T + x"),
+    },
+    layers.SwiGLU.__init__: {
+        "bias in gate": (
+            "self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)",
+            "self.gate_proj = nn.Linear(hidden_size, intermediate_size)",
+        ),
+        "bias in up": (
+            "self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)",
+            "self.up_proj = nn.Linear(hidden_size, intermediate_size)",
+        ),
+        "bias in down": (
+            "self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)",
+            "self.down_proj = nn.Linear(intermediate_size, hidden_size)",
+        ),
+        "one Linear twice": (
+            "self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)",
+            "self.up_proj = self.gate_proj",
+        ),
+    },
+    layers.SwiGLU.forward: {
+        "silu on up": (SWIGLU, "self.gate_proj(x) * silu(self.up_proj(x))"),
+        "silu of the product": (SWIGLU, "silu(self.gate_proj(x) * self.up_proj(x))"),
+        "sum": (SWIGLU, "silu(self.gate_proj(x)) + self.up_proj(x)"),
+        "silu on both": (SWIGLU, "silu(self.gate_proj(x)) * silu(self.up_proj(x))"),
+        "silu twice": (SWIGLU, "silu(silu(self.gate_proj(x))) * self.up_proj(x)"),
+        "silu squared": (SWIGLU, "silu(self.gate_proj(x)) ** 2 * self.up_proj(x)"),
+        "no up": (SWIGLU, "silu(self.gate_proj(x))"),
+        "no activation": (SWIGLU, "self.gate_proj(x) * self.up_proj(x)"),
+        "sigmoid": (SWIGLU, "torch.sigmoid(self.gate_proj(x)) * self.up_proj(x)"),
+        "softmax": (SWIGLU, "self.gate_proj(x).softmax(dim=-1) * self.up_proj(x)"),
+        "tanh": (SWIGLU, "torch.tanh(self.gate_proj(x)) * self.up_proj(x)"),
+        "activation after down": (
+            f"self.down_proj({SWIGLU})",
+            "silu(self.down_proj(self.gate_proj(x) * self.up_proj(x)))",
+        ),
+        "no down": (f"self.down_proj({SWIGLU})", SWIGLU),
+        "residual inside": ("return self", "return x + self"),
+        "gate detached": (SWIGLU, "silu(self.gate_proj(x)).detach() * self.up_proj(x)"),
+        "up detached": (SWIGLU, "silu(self.gate_proj(x)) * self.up_proj(x).detach()"),
+        "down detached": (
+            f"self.down_proj({SWIGLU})",
+            f"({SWIGLU}) @ self.down_proj.weight.data.T",
+        ),
     },
     # layers of 08
     # sizes
@@ -499,6 +572,69 @@ CELLS = {
         "A changed feature moves one output of SiLU, all 8 of SwiGLU"
     ],
     # 05
+    ("05", "near(silu(g) * u, 6", "near(silu(2 * g) * u, 6"): [
+        "A unit with gate 2 and up 3 gives 6·σ(2)"
+    ],
+    (
+        "05",
+        "factor, expected = silu(2 * g) / silu(g)",
+        "factor, expected = 2 * silu(g) / silu(g)",
+    ): ["A gate from 2 to 4 makes the unit 2·σ(4)/σ(2) times as large"],
+    ("05", "in (gate, up, hidden,", "in (gate[0], up, hidden,"): [
+        "Gate, up and their product are (B, T, I)",
+    ],
+    ("05", "hidden @ w_down.T)]", "hidden @ w_down.T @ w_up.T)]"): [
+        "The output of down is (B, T, D) again"
+    ],
+    ("05", "lambda: x + hidden, right", "lambda: x + hidden @ w_down.T, right"): [
+        "Without down the residual sum fails"
+    ],
+    ("05", "x @ w_up[:1].T", "x @ w_up[:11].T"): ["An up of 1 unit beside a gate of 12 is silent"],
+    ("05", "lambda: x @ w_gate, right", "lambda: x @ w_gate.T, right"): [
+        "A weight not transposed fails when D ≠ I"
+    ],
+    ("05", "lambda: x @ square[0], right", "lambda: x @ square[0].T, right"): [
+        "A square weight not transposed is silent"
+    ],
+    ("05", "g.softmax(dim=-1) * u", "g.softmax(dim=-1) + u"): [
+        "Doubling up finds five of eight wrong units",
+        "A gate of zeros finds two of the other three",
+    ],
+    (
+        "05",
+        '"silu on up": lambda g, u: g * F.silu(u)',
+        '"silu on up": lambda g, u: F.silu(g) * u',
+    ): ["Comparing numbers finds all eight wrong units"],
+    (
+        "05",
+        '"w2": (4096, 11008), "w3": (11008, 4096)',
+        '"w2": (4096, 11008), "w3": (4096, 11008)',
+    ): [
+        "Only w2 goes back to 4096 features",
+        "The shapes do not tell w1 from w3",
+    ],
+    ("05", "for size in (0.01, 1, 100)", "for size in (1, 0.01, 10)"): [
+        "Swapping gate and up moves the output below 2 % for tiny gates",
+        "For gates of size 1 the swap moves the output by more than half",
+    ],
+    ("05", "for size in (0.01, 1, 100)", "for size in (0.01, 1, 1)"): [
+        "For huge gates the swap moves the output by its whole length"
+    ],
+    ("05", '"Bilinear": lambda g: g', '"Bilinear": lambda g: g + 1'): [
+        "Of the five only a GLU unit passes something at gate 0"
+    ],
+    ("05", '"GLU": (1.982, 0.006)', '"GLU": (1.985, 0.006)'): [
+        "At 65,536 steps each gated net beats each plain one"
+    ],
+    ("05", '"SwiGLU": (1.944, 0.010)', '"SwiGLU": (1.953, 0.003)'): [
+        "SwiGLU and GEGLU differ by less than either spread"
+    ],
+    ("05", "SwiGLU(768, 2048)", "SwiGLU(768, 3072)"): [
+        "For D = 768 a gated 2048 has as many weights as a plain 3072"
+    ],
+    ("05", "torch.tensor([300.0]).half()", "torch.tensor([300.0])"): [
+        "In float16 a gate of 300 times an up of 300 is infinite"
+    ],
     # 06
     ("06", "up, down = nn.Linear(D, width, bias=False)", "up, down = nn.Linear(D, width)"): [
         "Two matrices of width 4D have 8·D² parameters",
