@@ -167,6 +167,7 @@ LIBRARY = {
         "tanh": ("torch.sigmoid", "torch.tanh"),
         "GELU": (SWISH, "F.gelu(x)"),
         "in place": (SWISH, "x.mul_(torch.sigmoid(beta * x))"),
+    },
     layers.gated_ffn: {
         "activation on up": ("activation(gate) * up", "gate * activation(up)"),
         "activation of the product": ("activation(gate) * up", "activation(gate * up)"),
