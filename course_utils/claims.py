@@ -89,7 +89,8 @@ def same(measured, expected):
         if measured.numel() == 0:
             raise ValueError("measured holds no number: such a check could not fail")
         equal = measured.dtype == expected.dtype and torch.equal(measured, expected)
-        return Evidence(equal, f"{measured.numel()} equal numbers" if equal else "not equal")
+        count = f"{measured.numel()} equal numbers" if measured.numel() > 1 else "equal"
+        return Evidence(equal, count if equal else "not equal")
     if isinstance(measured, torch.Size):
         measured = tuple(measured)
     equal = bool(measured == expected)
