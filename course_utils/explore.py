@@ -63,6 +63,16 @@ def log_slider(label, value, limits, step):
     )
 
 
+def choice(label, value, options):
+    """A row of buttons of which one is pressed. options: the words on them, and the values."""
+    return widgets.ToggleButtons(
+        options=options,
+        value=value,
+        description=label,
+        style={"description_width": LOOK["style"]["description_width"], "button_width": "110px"},
+    )
+
+
 class Explorer:
     """What `explore` returns. `set(**values)` moves controls, `reset()` brings the default back."""
 
