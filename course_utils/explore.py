@@ -69,7 +69,8 @@ def choice(label, value, options):
         options=options,
         value=value,
         description=label,
-        style={"description_width": LOOK["style"]["description_width"], "button_width": "110px"},
+        style=LOOK["style"] | {"button_width": "110px"},
+        layout={"width": "max-content"},
     )
 
 

@@ -253,6 +253,8 @@ def depth_explorer():
             f"and {_size(g[-1])} in block {depth}."
         )
 
+    blocks = slider("blocks", 24, (4, 48), 4)
+    blocks.readout_format = ".0f"
     return explore(
         figure,
         update,
@@ -263,7 +265,7 @@ def depth_explorer():
             "No norm, 4 blocks": {"norm": "no norm", "depth": 4},
         },
         norm=choice("norm", "post-norm", tuple(places)),
-        depth=slider("blocks", 24, (4, 48), 4),
+        depth=blocks,
     )
 
 

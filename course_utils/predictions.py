@@ -129,11 +129,11 @@ REASONS = {
         "neither": "so it is with weights near zero; these are not.",
     },
     "norms in Llama-2-7B": {
-        64: "two in each block, and one is missing.",
-        32: "each block has two.",
-        33: "each block has two.",
-        66: "one after the blocks, but none before them.",
-        96: "each block has two: attention has none of its own in Llama 2.",
+        "64": "two in each block, and one is missing.",
+        "32": "each block has two, and that is not all.",
+        "33": "one after the blocks is right, but each block has two.",
+        "66": "one stands after the blocks, but none before them.",
+        "96": "each block has two: attention has none of its own in Llama 2.",
     },
     # 09
 }
