@@ -68,6 +68,17 @@ def log_slider(label, value, limits, step):
     )
 
 
+def switch(label, value, options):
+    """A row of buttons of which one is pressed. options: the words on them, and the values."""
+    return widgets.ToggleButtons(
+        options=options,
+        value=value,
+        description=label,
+        style=LOOK["style"] | {"button_width": "110px"},
+        layout={"width": "max-content"},
+    )
+
+
 class Explorer:
     """What `explore` returns. `set(**values)` moves controls, `reset()` brings the default back."""
 

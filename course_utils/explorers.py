@@ -11,9 +11,10 @@ from matplotlib.colors import SymLogNorm
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
-from .explore import choice, explore, log_slider, slider
+from .explore import choice, explore, log_slider, slider, switch
 from .layers import layer_norm, rms_norm, silu, swish
 from .measure import (
+    depth_run,
     expected_norm,
     norm_cost,
     packed_reading,
@@ -621,6 +622,76 @@ class _Cells:
 
 
 # --- 08
+
+
+@house_style
+def depth_explorer():
+    """Notebook 08: the stream and the gradient by block, for three places of the norm."""
+    figure = DescribedFigure(
+        figsize=(8, 3.6),
+        layout="constrained",
+        alt="Two drawings over the number of the block, both on log axes. Left, the RMS of the "
+        "stream: it rises slowly with pre-norm, stays at 1 with post-norm, and leaves the picture "
+        "after three blocks without a norm. Right, the gradient of each block: it falls from the "
+        "first block to the last, more steeply with post-norm. Pre-norm is always there, dashed.",
+    )
+    stream, gradient = figure.subplots(1, 2)
+    depths = tuple(range(4, 49, 4))
+    places = {"pre-norm": "pre", "post-norm": "post", "no norm": "none"}
+    colours = {"pre-norm": BLUE, "post-norm": VERMILION, "no norm": BLACK}
+    runs = {  # eight blocks without a norm are far out of the picture
+        name: depth_run(place, depths[:2] if place == "none" else depths)
+        for name, place in places.items()
+    }
+    for ax, limits in ((stream, (0.5, 1e3)), (gradient, (1e1, 1e9))):
+        ax.set(xlim=(-1, 49), ylim=limits, yscale="log", xlabel="block", xticks=range(0, 49, 12))
+    stream.set(title="RMS of the stream after a block")
+    gradient.set(title="gradient of a block")
+    pairs = []  # the ghost and the curve of each axes
+    for ax in (stream, gradient):
+        ghost = ax.plot([], [], color=GREY, ls="--", lw=1.5, label="pre-norm", animated=True)
+        pairs.append(ghost + ax.plot([], [], "o-", ms=4, lw=1.8, animated=True))
+    stream.legend(handles=[pairs[0][0]], loc="upper right", frameon=False)
+
+    def update(norm, depth):
+        depth = round(depth)
+        for name, at in (("pre-norm", 0), (norm, 1)):
+            g = runs[name].gradient[min(depth, max(runs[name].gradient))]  # (blocks,)
+            s = runs[name].stream[: len(g) + 1]
+            pairs[0][at].set_data(range(len(s)), s.numpy())
+            pairs[1][at].set_data(range(1, len(s)), g.numpy())
+        for _, curve in pairs:
+            curve.set_color(colours[norm])
+        said = f"{norm.capitalize()}, {depth} blocks: the RMS of the stream "
+        if norm == "no norm" and depth > 4:
+            return said + f"is {_size(s[3])} after block 3, {_size(s[4])} after block 4, and so on."
+        return said + (
+            f"goes from {_size(s[0])} to {_size(s[-1])}. The gradient is {_size(g[0])} in block 1 "
+            f"and {_size(g[-1])} in block {depth}."
+        )
+
+    blocks = slider("blocks", 24, (4, 48), 4)
+    blocks.readout_format = ".0f"
+    return explore(
+        figure,
+        update,
+        {
+            "Pre-norm, 48 blocks": {"norm": "pre-norm", "depth": 48},
+            "Post-norm, 4 blocks": {"norm": "post-norm", "depth": 4},
+            "Post-norm, 48 blocks": {"norm": "post-norm", "depth": 48},
+            "No norm, 4 blocks": {"norm": "no norm", "depth": 4},
+        },
+        norm=switch("norm", "post-norm", tuple(places)),
+        depth=blocks,
+    )
+
+
+def _size(value):
+    """Three digits below a million, and 5e6 or 2e29 above."""
+    value = float(value)
+    if value < 1e6:
+        return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+    return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
 
 
 # --- 09

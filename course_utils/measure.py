@@ -1,5 +1,6 @@
 """Pure measurements: numbers in, numbers out. No drawing, no printing."""
 
+import contextlib
 import functools
 import os
 import statistics
@@ -8,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .layers import LlamaBlock
 from .packing import shard_down, shard_gate_up, swiglu_packed
 
 
@@ -149,6 +151,95 @@ def packed_reading(layout, cut, ranks):
 
 
 # --- 08
+
+WIDTH, TOKENS = 64, 16  # of the stacks that depth_run measures: D and T
+PLACES = ("pre", "post", "none")
+
+
+class DepthRun(NamedTuple):
+    """What `depth_run` returns, float64.
+
+    stream: (deepest + 1,), RMS of the stream before the first block and after each block.
+    gradient: depth -> (depth,), length of the gradient at each block's seven matrices together,
+    for the stack that ends after so many blocks.
+    """
+
+    stream: torch.Tensor
+    gradient: dict
+
+
+def depth_run(place, depths, std=WIDTH**-0.5, seed=0):
+    """Stream and gradient in stacks of new blocks, the norms at one of three places.
+
+        pre:  x + f(norm(x)), and a norm after the last block    (Llama)
+        post: norm(x + f(x))                                     (the first Transformer)
+        none: x + f(x)
+
+    f is attention, then SwiGLU, as in LlamaBlock: D = 64, I = 172, 4 heads, norm weights one. The
+    stacks share their first blocks. Every matrix is normal with standard deviation std; so is x,
+    one sequence of 16 tokens, with standard deviation 1. The loss is the inner product of the
+    output with a fixed normal direction.
+    depths: numbers of blocks, 1 or more. Float64; the global random state is left alone.
+    """
+    if place not in PLACES:
+        raise ValueError(f"place must be one of {PLACES}, got {place!r}")
+    if not depths or min(depths) < 1:
+        raise ValueError(f"depths must be numbers of blocks, 1 or more, got {depths}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        x, direction = torch.randn(2, 1, TOKENS, WIDTH, dtype=torch.float64)  # (B, T, D) each
+        blocks = [_new_block(std) for _ in range(max(depths))]
+    streams, gradient = [x], {}
+    with _one_thread():
+        for block in blocks:
+            streams.append(_BLOCKS[place](block, streams[-1]))  # (B, T, D)
+        for depth in depths:
+            y = blocks[0].input_layernorm(streams[depth]) if place == "pre" else streams[depth]
+            gradient[depth] = _gradient_lengths((y * direction).sum(), blocks[:depth])
+    return DepthRun(torch.stack([rms(s.detach().flatten()) for s in streams]), gradient)
+
+
+@contextlib.contextmanager
+def _one_thread():
+    """Matrices this small take longer with more, and many times so on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _new_block(std):
+    with torch.device("meta"):  # no numbers yet: those of nn.Linear would be thrown away
+        block = LlamaBlock(WIDTH, 172, num_heads=4)
+    block = block.double().to_empty(device="cpu")
+    for p in block.parameters():
+        if p.ndim == 2:
+            torch.nn.init.normal_(p, std=std)
+        else:
+            torch.nn.init.ones_(p)
+    return block
+
+
+def _post(block, x):
+    x = block.input_layernorm(x + block.self_attn(x))
+    return block.post_attention_layernorm(x + block.mlp(x))
+
+
+def _none(block, x):
+    x = x + block.self_attn(x)
+    return x + block.mlp(x)
+
+
+_BLOCKS = {"pre": LlamaBlock.__call__, "post": _post, "none": _none}
+
+
+def _gradient_lengths(loss, blocks):
+    matrices = [p for block in blocks for p in block.parameters() if p.ndim == 2]
+    gradients = torch.autograd.grad(loss, matrices, retain_graph=True)
+    lengths = torch.stack([g.norm() for g in gradients]).unflatten(0, (-1, 7))  # (depth, 7)
+    return lengths.norm(dim=-1)  # (depth,)
 
 
 # --- 09

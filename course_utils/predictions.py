@@ -282,6 +282,47 @@ REASONS = {
         0: "that is rank 1: it has all of up.",
     },
     # 08
+    "last feature of the block": {
+        20: "that is 5 + 3·5: the feed-forward network reads the *normalised* token, 5/3.",
+        5: "that is one of two terms: 5 goes on along the stream, and 3·5/3 is added to it.",
+        8: "that is 5 + 3·1: the second norm reads the stream *after* attention has added to it.",
+        6.67: "that is 5/3 + 5: the stream itself is not normalised.",
+        1.67: "that is 5/3, what the feed-forward network reads.",
+        15: "that is 3·5: neither the norm nor the sum is in it.",
+    },
+    "logits of 10 times the embeddings": {
+        10: "zero blocks do hand 10·x on, but one norm comes after them.",
+        0.1: "dividing once too often: the last norm brings 10·x and x to one size.",
+        0: "zero blocks add zeros; the stream passes them by.",
+        100: "the factor of 10 is there once at most, and the last norm takes it out.",
+    },
+    "blocks to a million": {
+        35: "that is growth by a constant factor of 1.5, as in notebook 00. Here a block does not "
+        "multiply the RMS by a constant.",
+        20: "that is doubling in each block. Here the *factor* grows from block to block.",
+        14: "nearly: a constant factor of 2.7 would do so. Here the factor grows.",
+        6: "nearly: it is past a million one block earlier.",
+        4: "nearly: four blocks bring it to tens of thousands.",
+    },
+    "stream from 12 to 48 blocks": {
+        4: "four times as many terms; but they point in different directions, and then their "
+        "*squares* add up.",
+        1: "that holds for what each sublayer reads. The stream itself is not normalised.",
+        36: "that is one step of 1 for each block, all in one direction.",
+        16: "four squared; it is the other way, a root.",
+    },
+    "larger gradient in the last block": {
+        "pre": "its stream is longer, but the last norm divides by that length, and the gradient "
+        "with it.",
+        "neither": "so it is with weights near zero; these are not.",
+    },
+    "norms in Llama-2-7B": {
+        "64": "two in each block, and one is missing.",
+        "32": "each block has two, and that is not all.",
+        "33": "one after the blocks is right, but each block has two.",
+        "66": "one stands after the blocks, but none before them.",
+        "96": "each block has two: attention has none of its own in Llama 2.",
+    },
     # 09
     "projection against norm": {
         11008: "that is two operations a feature for RMSNorm; it has four: square, add, · 1/RMS, "

@@ -24,7 +24,7 @@ EXPLORERS = {
     # 06
     # 07
     "07": explorers.packed_rows_explorer,
-    # 08
+    "08": explorers.depth_explorer,
     "09": explorers.roofline_explorer,
 }
 
@@ -513,6 +513,89 @@ def test_what_the_notebook_says_of_order_and_ranks_is_so():
 
 
 # --- 08
+
+
+def by_hand(place, depth, seed=0):
+    """Stream and gradients again, with torch's norm and attention and one matrix a time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        x, direction = torch.randn(2, 1, 16, 64, dtype=torch.float64)
+        shapes = [(64, 64)] * 4 + [(172, 64)] * 2 + [(64, 172)]
+        blocks = [
+            [(torch.randn(s, dtype=torch.float64) / 8).requires_grad_() for s in shapes]
+            for _ in range(48)  # as many as the explorer draws
+        ][:depth]
+    norm = torch.nn.RMSNorm(64, eps=1e-5, dtype=torch.float64)
+    angle = torch.outer(torch.arange(16.0), 1e4 ** (-torch.arange(8.0) / 8)).double()
+    turn = torch.polar(torch.ones_like(angle), angle)  # (T, 8)
+
+    def heads(x, rotate):
+        x = x.view(1, 16, 4, 16).transpose(1, 2)
+        if not rotate:
+            return x
+        z = torch.complex(x[..., :8].contiguous(), x[..., 8:].contiguous()) * turn
+        return torch.cat([z.real, z.imag], dim=-1)
+
+    def sublayers(q, k, v, o, gate, up, down):
+        future = torch.ones(16, 16, dtype=torch.bool).triu(1)
+
+        def attention(x):
+            scores = heads(x @ q.T, True) @ heads(x @ k.T, True).mT / 4  # √16
+            weights = scores.masked_fill(future, -torch.inf).softmax(-1)
+            return (weights @ heads(x @ v.T, False)).transpose(1, 2).reshape(1, 16, 64) @ o.T
+
+        return attention, lambda x: (F.silu(x @ gate.T) * (x @ up.T)) @ down.T
+
+    steps = {
+        "pre-norm": lambda x, f: x + f(norm(x)),
+        "post-norm": lambda x, f: norm(x + f(x)),
+        "no norm": lambda x, f: x + f(x),
+    }
+    sizes = [x.square().mean().sqrt()]
+    for weights in blocks:
+        for f in sublayers(*weights):
+            x = steps[place](x, f)
+        sizes.append(x.square().mean().sqrt())
+    (((norm(x) if place == "pre-norm" else x) * direction).sum()).backward()
+    lengths = [sum(w.grad.square().sum() for w in weights).sqrt() for weights in blocks]
+    return torch.stack(sizes).detach(), torch.stack(lengths)
+
+
+@pytest.mark.parametrize(
+    ("norm", "depth"), [("pre-norm", 4), ("pre-norm", 16), ("post-norm", 12), ("no norm", 4)]
+)
+def test_stream_and_gradient_by_depth_are_drawn(norm, depth):
+    explorer = explorers.depth_explorer()
+    explorer.set(norm=norm, depth=depth)
+    for place, at in (("pre-norm", 0), (norm, 1)):  # the ghost, and the curve
+        sizes, lengths = by_hand(place, depth)
+        stream, gradient = (xy(ax.get_lines()[at]) for ax in explorer.figure.axes)
+        assert stream[:, 0].tolist() == list(range(depth + 1))
+        assert gradient[:, 0].tolist() == list(range(1, depth + 1))
+        torch.testing.assert_close(stream[:, 1], sizes, rtol=1e-5, atol=0)  # rope is float32
+        torch.testing.assert_close(gradient[:, 1], lengths, rtol=1e-5, atol=0)
+
+
+def test_what_the_notebook_says_of_depth_is_so():
+    """Added blocks raise post-norm's first gradient on and on, and pre-norm's hardly."""
+    explorer = explorers.depth_explorer()
+    rise = {}
+    for norm in ("pre-norm", "post-norm"):
+        first = []
+        for depth in (12, 24, 48):
+            explorer.set(norm=norm, depth=depth)
+            first.append(explorer.figure.axes[1].get_lines()[1].get_ydata()[0])
+        rise[norm] = [after / before for before, after in itertools.pairwise(first)]
+    assert max(rise["pre-norm"]) < 2 and min(rise["post-norm"]) > 3
+    assert rise["post-norm"][1] > rise["post-norm"][0]
+
+
+def test_without_a_norm_the_curves_leave_the_picture():
+    explorer = explorers.depth_explorer()
+    explorer.set(norm="no norm", depth=8)
+    stream = explorer.figure.axes[0]
+    assert stream.get_lines()[1].get_ydata()[4] > stream.get_ylim()[1]
+    assert "after block 3" in explorer.words.value and "and so on" in explorer.words.value
 
 
 # --- 09

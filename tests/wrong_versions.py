@@ -242,6 +242,75 @@ LIBRARY = {
         ),
     },
     # layers of 08
+    layers.llama_block: {
+        "residual carries norm(x)": ("x = x + attn(norm1(x))", "x = norm1(x) + attn(norm1(x))"),
+        "second residual carries norm(x)": ("x + ffn(norm2(x))", "norm2(x) + ffn(norm2(x))"),
+        "second norm reads the block's input": (
+            ("x = x + attn(norm1(x))", "h = x + attn(norm1(x))"),
+            ("return x + ffn", "return h + ffn"),
+        ),
+        "first norm used twice": ("norm2(x)", "norm1(x)"),
+        "second norm used twice": ("norm1(x)", "norm2(x)"),
+        "first norm applied twice": ("norm1(x)", "norm1(norm1(x))"),
+        "second norm applied twice": ("norm2(x)", "norm2(norm2(x))"),
+        "no first norm": ("norm1(x)", "x"),
+        "no second norm": ("norm2(x)", "x"),
+        "no first residual": ("x = x + attn", "x = attn"),
+        "no second residual": ("return x + ffn", "return ffn"),
+        "post-norm": (
+            ("x + attn(norm1(x))", "norm1(x + attn(x))"),
+            ("x + ffn(norm2(x))", "norm2(x + ffn(x))"),
+        ),
+        "norms after the sublayers": (
+            ("attn(norm1(x))", "norm1(attn(x))"),
+            ("ffn(norm2(x))", "norm2(ffn(x))"),
+        ),
+        "FFN first": (
+            ("x = x + attn(norm1(x))", "x = x + ffn(norm1(x))"),
+            ("return x + ffn(norm2(x))", "return x + attn(norm2(x))"),
+        ),
+        "both at once": (
+            ("x = x + attn(norm1(x))", "y = attn(norm1(x))"),
+            ("return x +", "return x + y +"),
+        ),
+        "difference": ("return x + ffn", "return x - ffn"),
+        "stream multiplied": ("return x +", "return 2 * x +"),
+    },
+    layers.LlamaBlock.__init__: {
+        "eps ignored": ("(hidden_size, eps)", "(hidden_size)"),
+        "one norm for both": (
+            "self.post_attention_layernorm = RMSNorm(hidden_size, eps)",
+            "self.post_attention_layernorm = self.input_layernorm",
+        ),
+        "another width": ("SwiGLU(hidden_size, intermediate_size)", "SwiGLU(hidden_size, 1024)"),
+    },
+    layers.LlamaBlock.forward: {
+        "norms swapped": (
+            "self.input_layernorm, self.post_attention_layernorm",
+            "self.post_attention_layernorm, self.input_layernorm",
+        ),
+        "one norm used twice": ("self.post_attention_layernorm", "self.input_layernorm"),
+        "sublayers swapped": ("self.self_attn, self.mlp", "self.mlp, self.self_attn"),
+        "attention left out": ("self.self_attn,", "torch.zeros_like,"),
+    },
+    layers.Attention.__init__: {
+        "half the key-value heads": (
+            "num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads",
+            "num_kv_heads = num_heads // 2",
+        ),
+        "bias": ("bias=False", "bias=True"),
+    },
+    layers.Attention.forward: {
+        "not causal": ("is_causal=True", "is_causal=False"),
+        "rope forgotten": ("q, k = rope(q, self.rope_theta), rope(k, self.rope_theta)", ""),
+        "keys for values": ("(q, k, v, is_causal", "(q, k, k, is_causal"),
+        "values left out": ("(q, k, v, is_causal", "(q, k, q, is_causal"),
+        "no output projection": (
+            "self.o_proj(y.transpose(1, 2).flatten(2))",
+            "y.transpose(1, 2).flatten(2)",
+        ),
+        "residual inside": ("return self", "return x + self"),
+    },
     # sizes
     sizes.intermediate_size: {
         "rounded down": (BLOCKS, "width // multiple_of"),
@@ -401,6 +470,23 @@ LIBRARY = {
         "of the square": ("function(x).sum()", "function(x).square().sum()"),
         "the size alone": (GRADIENT, "return gradient.abs()"),
         "NaN hidden": (GRADIENT, "return gradient.nan_to_num()"),
+    },
+    measure.depth_run: {
+        "no final norm": ('if place == "pre" else', 'if place == "sandwich" else'),
+        "std ignored": ("_new_block(std)", "_new_block(WIDTH**-0.5)"),
+        "every depth the deepest": ("streams[depth]", "streams[-1]"),
+    },
+    measure._post: {
+        "pre-norm": (
+            ("self_attn(x))", "self_attn(block.input_layernorm(x)) * 0)"),
+            ("block.post_attention_layernorm(x + block.mlp(x))", "x + block.mlp(x) * 0"),
+        ),
+    },
+    measure._none: {
+        "normalised": ("block.mlp(x)", "block.mlp(block.input_layernorm(x))"),
+    },
+    measure._gradient_lengths: {
+        "no gradient flows back": ("[g.norm() for g", "[g.norm() * 0 + 1 for g"),
     },
     measure.rms: {
         "over everything": ("mean(dim=-1)", "mean()"),
@@ -800,6 +886,23 @@ CELLS = {
     ("09", "4 * 4096**2 + 3 * 4096 * 11008", "4 * 4096**2 + 2 * 4096 * 11008"): [
         "A block's projections do 2·T operations a weight"
     ],
+    ("08", "head(final_norm(x))", "head(x)"): [
+        "With zero blocks the logits are head(x / RMS(x))",
+        "With zero blocks 10·x gives the same logits",
+    ],
+    ("08", "RMSNorm(D), ends[1]", "ends[1]"): [
+        "Llama-2-7B's RMSNorms hold 65 vectors of 4096",
+        "Assembled, Llama-2-7B has 6,738,415,616 parameters",
+    ],
+    ("08", "width = 4096, 11008", "width = 4096, 16384"): [
+        "Assembled, Llama-2-7B has 6,738,415,616 parameters",
+        "In Llama-2-7B the FFN is two thirds of a block",
+    ],
+    ("08", "std=0.02", "std=0.125"): [
+        "D 64, std 0.02: 48 pre-norm blocks keep the RMS",
+        "D 64, std 0.02: pre- and post-norm have the same gradients",
+    ],
+    # 09
 }
 
 
