@@ -7,7 +7,7 @@ animated artists are drawn, and the picture goes to the page as one JPEG at twic
 
 import html
 import io
-from math import log10
+from math import isclose, log10
 
 import ipywidgets as widgets
 from IPython.display import display
@@ -136,10 +136,9 @@ class Explorer:
             raise ValueError(f"{unknown} are not among the controls {sorted(self.controls)}")
         for name, value in values.items():
             self.controls[name].value = value
-            if self.controls[name].value != value:
-                raise ValueError(
-                    f"{name} cannot be {value!r}: its limits make it {self.controls[name].value!r}"
-                )
+            taken = self.controls[name].value
+            if taken != value and not (isinstance(taken, float) and isclose(taken, value)):
+                raise ValueError(f"{name} cannot be {value!r}: its limits make it {taken!r}")
 
     def _on_move(self, _=None):
         if self._moving_together:

@@ -240,3 +240,21 @@ def test_a_choice_offers_its_values_alone():
     assert (control.description, control.value) == ("model", "b")
     with pytest.raises(TraitError):
         control.value = "c"
+
+
+def test_a_log_slider_reaches_its_end_however_the_power_rounds():
+    explorer = make(lambda n: f"n is {n:.0f}", n=log_slider("n", 1.0, (1, 8192), 0.1))
+    explorer.set(n=8192)
+    assert "n is 8192" in explorer.words.value
+
+
+@pytest.mark.parametrize("made", [choice, switch])
+def test_one_of_several_words_can_be_chosen(made):
+    explorer = make(
+        lambda word: f"the word is {word}", word=made("word", "left", ("left", "right"))
+    )
+    explorer.set(word="right")
+    assert "the word is right" in explorer.words.value
+    with pytest.raises(Exception, match="middle"):
+        explorer.set(word="middle")
+    assert explorer.controls["word"].value == "right"
