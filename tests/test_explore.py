@@ -9,7 +9,7 @@ from PIL import Image
 from traitlets import TraitError
 
 from course_utils import explore as explore_module
-from course_utils.explore import choice, explore, log_slider, slider
+from course_utils.explore import choice, explore, log_slider, slider, switch
 from course_utils.plots import DescribedFigure
 
 
