@@ -495,7 +495,7 @@ def sizes_explorer():
         ends = "as published" if ruled == config else f"where {width} is published"
         return (
             f"{model}, D = {D}: 8D/3 is {cut}{step}, and up to a multiple of {multiple_of}: "
-            f"{ruled_width}, {ends}. Each FFN has {ratio:.2f} times 8D². The model has "
+            f"{ruled_width}, {ends}. Each FFN has {ratio:.2f} times 8D². So the model has "
             f"{sum(parts) / 1e9:.2f} billion parameters, {_percent(parts)[1]:.0f} % of them in "
             f"FFNs and {_percent(parts)[3]:.2g} % in norms."
         )

@@ -423,5 +423,8 @@ def time_by_part(module, x, runs=10):
     own = dict(total)
     for name, time in total.items():
         if name:
-            own[name.rpartition(".")[0]] -= time
+            parent = name.rpartition(".")[0]
+            while parent not in total:  # a ModuleList is never called
+                parent = parent.rpartition(".")[0]
+            own[parent] -= time
     return {name: time / total[""] for name, time in own.items()}

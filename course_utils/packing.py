@@ -46,7 +46,7 @@ def fuse_gate_up(w_gate, w_up):
 def split_gate_up(w_gate_up):
     """The halves (w_gate, w_up), each (I, D), of a packed weight (2·I, D). They are views of it."""
     _check_matrix("w_gate_up", w_gate_up)
-    if len(w_gate_up) % 2:
+    if not len(w_gate_up) or len(w_gate_up) % 2:
         raise ValueError(f"w_gate_up must have an even number of rows, 2·I, got {len(w_gate_up)}")
     w_gate, w_up = w_gate_up.split(len(w_gate_up) // 2)
     return w_gate, w_up
@@ -67,11 +67,11 @@ def shard_gate_up(w_gate_up, rank, world_size):
 def shard_down(w_down, rank, world_size):
     """What one rank holds of down_proj: the columns of its hidden units. The ranks' outputs add up.
 
-    w_down: (D, I). rank, world_size: as in shard_gate_up. Returns (D, I/world_size).
+    w_down: (D, I). rank, world_size: as in shard_gate_up. Returns a new (D, I/world_size).
     """
     _check_matrix("w_down", w_down)
     mine = _part(w_down.shape[1], rank, world_size)
-    return w_down[:, mine].contiguous()
+    return w_down[:, mine].clone(memory_format=torch.contiguous_format)
 
 
 def convert_ffn_names(state_dict, to):
@@ -144,6 +144,9 @@ def _by_role(prefix, weights):
 
 
 def _part(count, rank, world_size):
+    for name, value in (("rank", rank), ("world_size", world_size)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{name} must be a whole number, got {value!r}")
     if world_size < 1 or count % world_size:
         raise ValueError(f"world_size must divide the {count} hidden units, got {world_size}")
     if not 0 <= rank < world_size:

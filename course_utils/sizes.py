@@ -27,6 +27,8 @@ def intermediate_size(hidden_size, multiple_of, multiplier=None):
     width = 8 * hidden_size // 3  # // and int() cut the fraction off alike
     if multiplier is not None:
         _check_multiplier(multiplier)
+        if not math.isfinite(multiplier * width):
+            raise ValueError(f"multiplier must be finite, and {multiplier} is too large")
         width = int(multiplier * width)
     if width == 0:
         raise ValueError(f"multiplier {multiplier} leaves nothing of {8 * hidden_size // 3}")

@@ -27,8 +27,13 @@ def run_sharded(x, shards, timeout=60):
     Raises RuntimeError, with the last line it wrote to stderr, when a rank dies; TimeoutError when
     the time is over. In both cases the others are killed first.
     """
-    if not shards:
-        raise ValueError("shards must hold one pair (w_gate_up, w_down) for each rank, got none")
+    shards = [tuple(shard) for shard in shards]
+    if not shards or any(len(shard) != 2 for shard in shards):
+        raise ValueError("shards must hold one pair (w_gate_up, w_down) for each rank")
+    if not all(isinstance(t, torch.Tensor) for shard in shards for t in (x, *shard)):
+        raise TypeError("x and the shards must be torch tensors")
+    if len({len(w_down) for _, w_down in shards}) > 1:
+        raise ValueError("every w_down must have the same number of rows, D")
     with tempfile.TemporaryDirectory(prefix="ranks-") as name:
         folder = Path(name)
         for rank, shard in enumerate(shards):  # clone: a view would be stored with all its base

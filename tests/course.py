@@ -3,6 +3,7 @@
 import contextlib
 import io
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +40,9 @@ class Record:
 
     claims: dict = field(default_factory=dict)  # sentence -> held
     truths: dict = field(default_factory=dict)  # prediction's name -> truth
+    tolerances: dict = field(default_factory=dict)  # prediction's name -> tolerance
     raised: list = field(default_factory=list)  # the exceptions
+    seconds: float = 0.0
     rests_on: set = field(default_factory=set)  # the library's functions that were called
 
 
@@ -55,7 +58,7 @@ def run(path, monkeypatch, edit=None, trace=False):
         sources[at] = sources[at].replace(*edit)
     with monkeypatch.context() as patch:
         patch.setattr(course_utils, "claim", _recorder(record))
-        patch.setattr(course_utils, "predict", lambda g, t, name: record.truths.update({name: t}))
+        patch.setattr(course_utils, "predict", _prediction_recorder(record))
         patch.setattr(measure, "timing", lambda *_: measure.Timing(1.0, 0.0, 1))
         patch.setattr(measure, "time_by_part", lambda *_: {"": 1.0})
         for module in (explorers, plots):
@@ -65,6 +68,7 @@ def run(path, monkeypatch, edit=None, trace=False):
         patch.setattr(two_ranks, "run_sharded", _in_one_process)
         patch.chdir(path.parent)
         namespace = {"__name__": "__main__"}
+        start = time.perf_counter()
         if trace:
             sys.setprofile(_tracer(record))
         for source in sources:
@@ -75,6 +79,7 @@ def run(path, monkeypatch, edit=None, trace=False):
                 record.raised.append(problem)
         if trace:
             sys.setprofile(None)
+        record.seconds = time.perf_counter() - start
     return record
 
 
@@ -90,6 +95,14 @@ def _in_one_process(x, shards):
     """What the ranks would return, without starting them for each wrong version."""
     total = sum(packing.swiglu_packed(x, *shard) for shard in shards)
     return [total] * len(shards)
+
+
+def _prediction_recorder(record):
+    def predict(_, truth, name, tolerance=0.02):
+        record.truths[name] = truth
+        record.tolerances[name] = tolerance
+
+    return predict
 
 
 def _recorder(record):

@@ -46,7 +46,7 @@ def _broken_by(name, right, unbroken, patch):
     false, raised = [], 0
     resting = [path for path in NOTEBOOKS if function.__qualname__ in right[path].rests_on]
     with in_place(function, change(function, *pairs)):
-        for path in sorted(resting, key=lambda path: -len(unbroken[path])):
+        for path in sorted(resting, key=lambda path: (-len(unbroken[path]), right[path].seconds)):
             if (false or raised) and not unbroken[path] and not FULL:
                 continue
             record = run(path, patch)

@@ -234,36 +234,37 @@ def test_each_claim_is_a_sentence_on_one_line(path):
 
 
 @pytest.fixture(scope="module")
-def truths():
-    """Each prediction's name and answer, by running the notebooks."""
+def records():
+    """What each notebook says, by running it."""
     with pytest.MonkeyPatch.context() as patch:
-        return {path.name: run(path, patch).truths for path in NOTEBOOKS}
+        return {path.name: run(path, patch) for path in NOTEBOOKS}
 
 
-def test_each_prediction_has_its_reasons_and_each_reason_its_prediction(truths):
-    asked = [name for by_name in truths.values() for name in by_name]
+def test_each_prediction_has_its_reasons_and_each_reason_its_prediction(records):
+    asked = [name for record in records.values() for name in record.truths]
     assert sorted(asked) == sorted(predictions.REASONS)
 
 
-def test_each_guess_meets_its_own_reason_and_the_truth_meets_none(truths, capsys):
-    for by_name in truths.values():
-        for name, truth in by_name.items():
+def test_each_guess_meets_its_own_reason_and_the_truth_meets_none(records, capsys):
+    for record in records.values():
+        for name, truth in record.truths.items():
+            tolerance = record.tolerances[name]
             for wrong, reason in predictions.REASONS[name].items():
-                predict(wrong, truth, name)
+                predict(wrong, truth, name, tolerance)
                 assert capsys.readouterr().out.strip() == f"✘ Not {wrong}  [{reason}]"
                 assert reason[0].islower() or not reason[0].isalpha(), reason
                 assert reason.endswith("."), reason
-            predict(truth, truth, name)
+            predict(truth, truth, name, tolerance)
             assert capsys.readouterr().out.startswith("✔ Yes: ")
 
 
 @each_notebook
-def test_no_stored_output_gives_an_answer_away(path, truths):
+def test_no_stored_output_gives_an_answer_away(path, records):
     """A prediction is unanswered; its answer's cell is folded, and its first line is neutral."""
     cells = code_cells(path)
     for asking, answering in itertools.pairwise(cells):
         for call in calls(asking.source, "predict"):
-            truth = truths[path.name][call.args[2].value]
+            truth = records[path.name].truths[call.args[2].value]
             assert [t.startswith("○ Your guess first") for t in texts(asking)] == [True]
             assert answering.metadata.get("jupyter") == FOLDED
             first = texts(answering)[0].splitlines()[0]
