@@ -63,8 +63,8 @@ check: .venv/.installed  ## lint the code and the notebooks, and check their for
 refresh: .venv/.installed  ## run the notebooks again and store their outputs (FILES= for some of them)
 	.venv/bin/python tools/refresh.py $(FILES)
 
-bench: .venv/.installed  ## measure times and memory
-	.venv/bin/python tools/bench.py
+bench: .venv/.installed  ## measure times and memory (RUNS=5)
+	.venv/bin/python tools/bench.py $(RUNS)
 
 lock: .venv-lock/.installed  ## write the two lock files again (LOCK_ARGS=--upgrade for newer versions)
 	.venv-lock/bin/python tools/lock.py $(LOCK_ARGS)

@@ -593,6 +593,9 @@ CELLS = {
     ("03", "ones = torch.ones(512)", "ones = torch.ones(512).bfloat16()"): [
         "A float32 vector turns bfloat16 into float32"
     ],
+    ("03", "normed_h = F.rms_norm(h,", "normed_h = F.rms_norm(h.float(),"): [
+        "CPU autocast leaves F.rms_norm in bfloat16"
+    ],
     ("03", "x + x.half(), ", "x + x, "): ["bfloat16 and float16 meet in float32"],
     ("03", "return normed(x).to(x.dtype) * weight", "return (normed(x) * weight).to(x.dtype)"): [
         "With spread weights families L and F agree in about 3/4"
