@@ -63,12 +63,18 @@ def redraws(make, moves=60):
     explorer, times = make(), []
     for name, control in explorer.controls.items():
         for i in range(moves // len(explorer.controls)):
-            at = control.min + (i % 20) * control.step
-            value = control.base**at if hasattr(control, "base") else at
             start = time.perf_counter()
-            explorer.set(**{name: value})
+            explorer.set(**{name: _value(control, i)})
             times.append(1000 * (time.perf_counter() - start))
     return times
+
+
+def _value(control, i):
+    """The i-th value of a control, from the first again after the last."""
+    if hasattr(control, "options"):
+        return control.options[i % len(control.options)]
+    at = control.min + i % (round((control.max - control.min) / control.step) + 1) * control.step
+    return control.base**at if hasattr(control, "base") else at
 
 
 def row(name, values, unit, reach=""):
