@@ -7,6 +7,7 @@ views (JupyterLab would show an error in the place of a view whose widget is gon
 """
 
 import base64
+import itertools
 import sys
 from pathlib import Path
 
@@ -33,6 +34,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+FOLDED = {"outputs_hidden": True, "source_hidden": True}
 CELL_METADATA = {"tags", "slideshow", "jupyter"}
 
 
@@ -69,6 +71,10 @@ def clean(notebook):
         cell.metadata = nbformat.from_dict(kept)
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(VIEW, None)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for asking, answering in itertools.pairwise(code):  # JupyterLab unfolds what it runs
+        if "\npredict(" in asking.source:
+            answering.metadata["jupyter"] = FOLDED
 
 
 def picture(notebook):
