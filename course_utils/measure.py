@@ -102,12 +102,6 @@ def slope(function, x):
     return gradient
 
 
-# --- 05
-
-
-# --- 06
-
-
 # --- 07
 
 

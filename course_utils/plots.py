@@ -149,12 +149,6 @@ def _globe(ax, radius):
         ax.plot(across * angle.cos(), across * angle.sin(), up, color="#c8c8c8", lw=0.7)
 
 
-# --- 03
-
-
-# --- 04
-
-
 # --- 05
 
 
@@ -265,12 +259,6 @@ def ratio_figure():
     ax.minorticks_off()
     ax.legend(loc="upper left", frameon=False)
     return figure
-
-
-# --- 07
-
-
-# --- 08
 
 
 # --- 09

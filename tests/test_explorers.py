@@ -16,13 +16,8 @@ EXPLORERS = {
     "02": explorers.plane_explorer,
     "03": explorers.precision_explorer,
     "04": explorers.swish_explorer,
-    # 05
-    "06": explorers.sizes_explorer,
-    # 03
-    # 04
     "05": explorers.unit_explorer,
-    # 06
-    # 07
+    "06": explorers.sizes_explorer,
     "07": explorers.packed_rows_explorer,
     "08": explorers.depth_explorer,
     "09": explorers.roofline_explorer,

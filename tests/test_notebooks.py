@@ -18,7 +18,6 @@ CITED = {
 }
 IGNORED = {"09_what_it_costs.ipynb": {"timing"}}  # why nbval may ignore a cell's output there
 AMERICAN = r"\b(\w{4,}iz(e|es|ed|ing|ation)|center\w*|behavior\w*|colors?|gray)\b"
-FOLDED = {"outputs_hidden": True, "source_hidden": True}
 LIBRARY = {"rms_norm", "layer_norm", "RMSNorm", "norm", "first_rms_norm"}
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem[:2])
@@ -266,7 +265,7 @@ def test_no_stored_output_gives_an_answer_away(path, records):
         for call in calls(asking.source, "predict"):
             truth = records[path.name].truths[call.args[2].value]
             assert [t.startswith("○ Your guess first") for t in texts(asking)] == [True]
-            assert answering.metadata.get("jupyter") == FOLDED
+            assert answering.metadata.get("jupyter") == refresh.FOLDED
             first = texts(answering)[0].splitlines()[0]
             assert not says(first, truth), first
 
