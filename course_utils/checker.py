@@ -1,0 +1,593 @@
+"""Judge a learner's answer: right, or *which* mistake it is. Knows nothing of norms.
+
+An Exercise holds a reference, inputs on which mistakes show, and real mistakes as code. `diagnose`
+watches what an answer does (values, shape, dtype, gradient, inputs written into, error) and asks
+whose behaviour that is. What behaves like no known mistake is asked what a right answer would obey.
+"""
+
+import contextlib
+import ctypes
+import dis
+import functools
+import inspect
+import io
+import math
+import numbers
+import random
+import threading
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+SECONDS = 5  # that an answer may take, all its calls together
+SIGNS = {"right": "✔", "not attempted": "○", "other convention": "◇", "wrong": "✘", "crashed": "✘"}
+GRADIENT = "the gradient"
+# How far two right answers may be apart, relative to the largest number: a few roundings.
+TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 2.5e-2, torch.float32: 1e-4, torch.float64: 1e-4}
+
+
+class Case(NamedTuple):
+    """One input. args: what the answer is called with; it gets a fresh copy of each tensor.
+
+    note: what is special about it, in words that complete "for …". grad: whether the gradient of
+    what is returned, with respect to all floating tensors of args, is judged too.
+    """
+
+    args: tuple
+    note: str = ""
+    grad: bool = False
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A known wrong answer.
+
+    wrong: the mistake as code, with the exercise's signature. message: whole sentences: what it
+    does, why that is wrong, what to do. read: "NN heading", where it is explained.
+    convention: whether others do this on purpose; the message then names who.
+    seen: where it was really made.
+    """
+
+    id: str
+    wrong: Callable
+    message: str
+    read: str
+    convention: bool = False
+    seen: str = ""
+
+
+@dataclass(frozen=True)
+class Property:
+    """What every right answer obeys. broken: a function of the answer; returns None, or how it is
+    broken, in whole sentences with the numbers. read: "NN heading", where it is explained.
+    """
+
+    name: str
+    broken: Callable
+    read: str
+
+
+def call(answer, *args):
+    """The plain way to put an answer to work: call it."""
+    return answer(*args)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """What a learner writes, and how it is judged.
+
+    name: as in check(name, …). arguments: names of its positional arguments. reference: a right
+    answer, whose source is the printed solution. cases: the simplest first. minutes: to write it.
+    parts: what it returns, when that is more than one thing. call: how an answer is put to work,
+    (answer, *args) -> the parts, where calling it is not enough, as for a class.
+    hints: from a nudge to nearly the answer. read: "NN heading", where it is explained.
+    remark: a function of a right answer that returns what is worth adding, or None.
+    """
+
+    name: str
+    arguments: tuple
+    reference: Callable
+    cases: tuple
+    mistakes: tuple
+    properties: tuple
+    hints: tuple
+    minutes: int
+    read: str
+    parts: tuple = ("the result",)
+    call: Callable = call
+    remark: Callable | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `check` says. True only when the answer is right.
+
+    status: "right", "wrong", "crashed", "not attempted" or "other convention". message: sentences
+    in Markdown. mistake: the id in the catalogue, or None.
+    """
+
+    status: str
+    message: str
+    mistake: str | None = None
+
+    def __bool__(self):
+        return self.status == "right"
+
+    def __repr__(self):
+        return f"{SIGNS[self.status]} {self.status.capitalize()}. {self.message}"
+
+    def _repr_markdown_(self):
+        return f"{SIGNS[self.status]} **{self.status.capitalize()}.** {self.message}"
+
+
+def diagnose(exercise, answer):
+    """Judge an answer to an Exercise. Returns a Verdict; never raises for what the answer does.
+
+    The answer's calls share SECONDS of time and may not disturb anything: seeds, torch's default
+    dtype and gradient mode and the like are as they were afterwards. What it prints on the first
+    input is shown, so that a print can be used to look inside; the rest is left out.
+    """
+    try:
+        with _undisturbed(), _time_limit(SECONDS):
+            return _judge(exercise, answer)
+    except _TooLong as error:
+        return Verdict(
+            "crashed",
+            f"It was stopped after {SECONDS} seconds{_line(answer, error)}. A right answer takes a "
+            "few thousandths of a second: does a loop end?",
+        )
+
+
+def _judge(exercise, answer):
+    if answer is None or answer is ...:
+        return _not_attempted(exercise)
+    if (misfit := _misfit(exercise, answer)) is not None:
+        return misfit
+    got = [_watch(exercise, answer, case, quiet=i > 0) for i, case in enumerate(exercise.cases)]
+    if isinstance(got[0].error, NotImplementedError) or _is_empty(answer):
+        return _not_attempted(exercise)
+    want = _outcomes(exercise, exercise.reference)
+    if all(map(_equal, got, want)):
+        return _right(exercise, answer)
+    for find in (_known_mistake, _crash, _changed_input, _wrong_kind, _broken_property):
+        verdict = find(exercise, answer, got, want)
+        if verdict is not None:  # a verdict is true only when it says "right"
+            return verdict
+    return _difference(exercise, got, want)
+
+
+# --- What an answer does
+
+
+class Outcome(NamedTuple):
+    """What one call did: what it returned, part by part; inputs it wrote into; its error."""
+
+    parts: tuple = ()
+    changed: tuple = ()
+    error: BaseException | None = None
+
+
+def _watch(exercise, answer, case, quiet=True):
+    """Call an answer on fresh copies. Every error is an outcome, but for the learner's own stop."""
+    args, leaves = _copies(case)
+    _ = torch.manual_seed(0)
+    hidden = contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext()
+    try:
+        with torch.enable_grad(), hidden:
+            returned = exercise.call(answer, *args)
+            several = len(exercise.parts) > 1 and isinstance(returned, tuple | list)
+            parts = tuple(returned) if several else (returned,)
+            if case.grad and len(parts) == len(exercise.parts):
+                parts += (_gradient(parts, leaves),)
+    except (_TooLong, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # SystemExit too: an answer may call exit()
+        return Outcome(error=error, changed=_changed(exercise, case, args))
+    parts = tuple(p.detach() if isinstance(p, torch.Tensor) else p for p in parts)
+    return Outcome(parts, _changed(exercise, case, args))
+
+
+def _copies(case):
+    """Fresh arguments, and the leaves that gradients are taken of.
+
+    The answer does not get the leaves themselves: writing into a leaf raises, and would hide what
+    the writing does.
+    """
+    leaves, args = [], []
+    for arg in case.args:
+        if case.grad and isinstance(arg, torch.Tensor) and arg.is_floating_point():
+            leaves.append(arg.clone().requires_grad_())
+            arg = leaves[-1]
+        args.append(_copy(arg))
+    return args, leaves
+
+
+def _copy(value):
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    return type(value)(map(_copy, value)) if type(value) in (list, tuple) else value
+
+
+def _gradient(parts, leaves):
+    """The gradient of a fixed mixture of all parts, as one vector; a word if there is none."""
+    floats = [p for p in parts if isinstance(p, torch.Tensor) and p.requires_grad]
+    if not floats:
+        return "none"
+    loss = sum((p.double() * _direction(p)).sum() for p in floats)
+    found = torch.autograd.grad(loss, leaves, allow_unused=True)
+    found = [torch.zeros_like(x) if g is None else g for g, x in zip(found, leaves, strict=True)]
+    return torch.cat([g.flatten().double() for g in found])
+
+
+def _direction(p):
+    return torch.arange(p.numel(), dtype=torch.float64).cos().view(p.shape)
+
+
+def _changed(exercise, case, args):
+    pairs = zip(exercise.arguments, case.args, args, strict=False)
+    return tuple(name for name, before, after in pairs if _differs(before, after))
+
+
+def _differs(before, after):
+    if not isinstance(before, torch.Tensor):
+        return False
+    return before.shape != after.shape or not torch.equal(before.nan_to_num(), after.nan_to_num())
+
+
+@functools.cache
+def _outcomes(exercise, function):
+    """What the reference does, case by case. It does not depend on the answer, and is kept."""
+    return [_watch(exercise, function, case) for case in exercise.cases]
+
+
+@functools.cache
+def _outcome(exercise, function, index):
+    """What a mistake does on one case. Kept too."""
+    return _watch(exercise, function, exercise.cases[index])
+
+
+def _equal(a, b):
+    if type(a.error) is not type(b.error) or a.changed != b.changed:
+        return False
+    return len(a.parts) == len(b.parts) and all(map(same, a.parts, b.parts))
+
+
+def same(a, b):
+    """Whether two parts of outcomes agree, up to rounding. b: the one that is expected."""
+    try:
+        if isinstance(b, torch.Tensor):
+            return _same_tensors(a, b)
+        a = a.item() if isinstance(a, torch.Tensor | np.generic | np.ndarray) else a
+        if isinstance(b, bool) or not isinstance(b, int | float):
+            return type(a) is type(b) and a == b
+        if isinstance(a, bool) or not isinstance(a, numbers.Real):
+            return False
+        if isinstance(b, int):
+            return isinstance(a, int) and a == b
+        return math.isclose(a, b, rel_tol=1e-6) or (math.isnan(a) and math.isnan(b))
+    except Exception:  # an answer may return anything, with an == of its own
+        return False
+
+
+def _same_tensors(a, b):
+    if not isinstance(a, torch.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if not b.is_floating_point():
+        return torch.equal(a, b)
+    tolerance = TOLERANCE[b.dtype]
+    a, b = a.double(), b.double()
+    largest = b[b.isfinite()].abs().max() if b.isfinite().any() else torch.zeros(())
+    gap = {"rtol": tolerance, "atol": tolerance * largest.item()}
+    return torch.allclose(a, b, equal_nan=True, **gap)
+
+
+# --- What is said about it
+
+
+def _not_attempted(exercise):
+    return Verdict(
+        "not attempted",
+        f"Write your lines in place of `raise NotImplementedError` and run the cell again "
+        f"(about {exercise.minutes} minutes).",
+    )
+
+
+def _misfit(exercise, answer):
+    """A verdict on what cannot even be called as the exercise asks."""
+    is_class = inspect.isclass(exercise.reference)
+    wanted = "class" if is_class else "function"
+    if not callable(answer) or is_class != inspect.isclass(answer):
+        return Verdict(
+            "wrong",
+            f"`check` wants the {wanted} itself, without brackets behind its name. "
+            f"It got {_kind(answer)}.",
+        )
+    try:
+        signature = inspect.signature(answer)
+        signature.bind(*exercise.arguments)
+    except TypeError:
+        names = ", ".join(exercise.arguments)
+        return Verdict("wrong", f"It must take `({names})`, and yours takes `{signature}`.")
+    except ValueError:  # some built-in functions have no signature to look at
+        return None
+    return None
+
+
+def _is_empty(answer):
+    """Whether a function's body does nothing: `pass`, `...`, or a docstring alone."""
+    code = getattr(answer, "__code__", None)
+    idle = {"RESUME", "NOP", "POP_TOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}
+    if code is None or not {step.opname for step in dis.get_instructions(code)} <= idle:
+        return False
+    return all(const is None or const is ... or isinstance(const, str) for const in code.co_consts)
+
+
+def _right(exercise, answer):
+    said = f"It does what it should on all {len(exercise.cases)} inputs."
+    with contextlib.suppress(Exception):
+        remark = exercise.remark and exercise.remark(_asked(exercise, answer))
+        said += f" {remark}" if remark else ""
+    return Verdict("right", said)
+
+
+def _known_mistake(exercise, _, got, want):
+    """The mistake that does the same on every input: in all that is returned, or in one part."""
+    for mistake in exercise.mistakes:
+        theirs = (_outcome(exercise, mistake.wrong, i) for i in range(len(got)))
+        if all(_equal(a, b) for a, b in zip(got, theirs, strict=True)):
+            return _named(mistake)
+    names = [*exercise.parts, GRADIENT]
+    if any(outcome.error or outcome.changed for outcome in got):
+        return None
+    for at, name in enumerate(names):
+        if _agree(got, want, at):
+            continue
+        for mistake in exercise.mistakes:
+            theirs = [_outcome(exercise, mistake.wrong, i) for i in range(len(got))]
+            if _agree(got, theirs, at) and not _agree(theirs, want, at):
+                return _named(mistake, f"In `{name}`: ")
+    return None
+
+
+def _agree(a, b, at):
+    """Whether two lists of outcomes have the same part at this place, in every case."""
+    for x, y in zip(a, b, strict=True):
+        if len(x.parts) != len(y.parts):
+            return False
+        if at < len(x.parts) and not same(x.parts[at], y.parts[at]):
+            return False
+    return True
+
+
+def _named(mistake, where=""):
+    status = "other convention" if mistake.convention else "wrong"
+    return Verdict(status, f"{where}{mistake.message}{reading(mistake.read)}", mistake.id)
+
+
+def reading(where):
+    """Where to read, as the end of a message. where: "NN heading"."""
+    number, _, heading = where.partition(" ")
+    return f" Read *{heading}* in notebook {number}."
+
+
+def _crash(exercise, answer, got, _):
+    for case, outcome in zip(exercise.cases, got, strict=True):
+        if outcome.error is None:
+            continue
+        works = sum(other.error is None for other in got)
+        but = f" It works on {works} of {len(got)} inputs, but not here." if works else ""
+        return Verdict(
+            "crashed",
+            f"{_error(outcome.error)}{_line(answer, outcome.error)}. "
+            f"It was called {_called(exercise, case)}.{but}{reading(exercise.read)}",
+        )
+    return None
+
+
+def _changed_input(exercise, _answer, got, _want):
+    for case, outcome in zip(exercise.cases, got, strict=True):
+        if outcome.changed:
+            names = " and ".join(f"`{name}`" for name in outcome.changed)
+            return Verdict(
+                "wrong",
+                f"It writes into {names}, which the caller still needs ({_called(exercise, case)})."
+                " Methods that end in `_`, `+=` and `out=` write in place; make a new tensor.",
+            )
+    return None
+
+
+def _wrong_kind(exercise, _, got, want):
+    """A verdict on what was returned, as far as it is no matter of values."""
+    for case, a, b in zip(exercise.cases, got, want, strict=True):
+        if len(a.parts) != len(b.parts):
+            names = ", ".join(exercise.parts)
+            return Verdict("wrong", f"It should return {len(exercise.parts)} things: {names}.")
+        for name, x, y in zip([*exercise.parts, GRADIENT], a.parts, b.parts, strict=False):
+            if problem := _kind_problem(name, x, y):
+                return Verdict("wrong", f"{problem} It was called {_called(exercise, case)}.")
+    return None
+
+
+def _kind_problem(name, x, y):
+    name = name.capitalize() if name.startswith("the ") else f"`{name}`"
+    if x is None:
+        return f"{name} is `None`: is a `return` missing?"
+    if name.endswith(GRADIENT[4:]) and isinstance(x, str):
+        return "No gradient reaches the inputs: `.detach()`, `.data`, `.item()` and NumPy cut it."
+    if isinstance(y, torch.Tensor):
+        if not isinstance(x, torch.Tensor):
+            return f"{name} should be a torch tensor, and is {_kind(x)}."
+        if x.shape != y.shape:
+            return f"{name} has the shape {tuple(x.shape)}, expected {tuple(y.shape)}."
+        if x.dtype != y.dtype:
+            return f"{name} has the dtype {_short(x.dtype)}, expected {_short(y.dtype)}."
+    elif isinstance(y, int | float):
+        number = isinstance(x, numbers.Real | torch.Tensor | np.ndarray)
+        wrong = isinstance(x, bool) or not number or getattr(x, "size", 1) == 0
+        if wrong:
+            return f"{name} should be a number, and is {_kind(x)}."
+    return None
+
+
+def _broken_property(exercise, answer, _got, _want):
+    for rule in exercise.properties:
+        with contextlib.suppress(Exception):  # such a property has nothing to say here
+            if said := rule.broken(_asked(exercise, answer)):
+                return Verdict("wrong", f"{said}{reading(rule.read)}")
+    return None
+
+
+def _asked(exercise, answer):
+    """The answer as properties call it: on copies, put to work as the exercise says, quietly."""
+
+    def ask(*args):
+        with torch.enable_grad(), contextlib.redirect_stdout(io.StringIO()):
+            return exercise.call(answer, *map(_copy, args))
+
+    ask.answer = answer  # for rules that put it to work in another way
+    return ask
+
+
+def _difference(exercise, got, want):
+    """The last resort: the first input with another result, and the numbers."""
+    right = sum(map(_equal, got, want))
+    said = f"It is right on {right} of {len(got)} inputs. " if right else ""
+    for case, a, b in zip(exercise.cases, got, want, strict=True):
+        for name, x, y in zip([*exercise.parts, GRADIENT], a.parts, b.parts, strict=False):
+            if same(x, y):
+                continue
+            if name == GRADIENT:
+                said += "The values are right, but the gradient is not: autograd went another way. "
+            said += f"{_called(exercise, case).capitalize()}, {_gap(name, x, y)}"
+            return Verdict("wrong", f"{said}{reading(exercise.read)}")
+    raise AssertionError(f"{exercise.name}: outcomes differ, but no part does")
+
+
+def _gap(name, x, y):
+    if not isinstance(y, torch.Tensor):
+        return f"{name} is {_value(x)}, expected {_value(y)}."
+    if (~x.isfinite() & y.isfinite()).any():
+        lost = int((~x.isfinite() & y.isfinite()).sum())
+        return f"{lost} of the {x.numel()} numbers of {name} are inf or NaN, and should not be."
+    x, y = x.double().flatten(), y.double().flatten()
+    ratio = (x / y)[y != 0]
+    if len(ratio) > 1 and ratio.isfinite().all() and ratio.std() < 1e-3 * ratio.mean().abs():
+        return f"every number of {name} is {ratio.mean().item():.4g} times the right one."
+    at = (x - y).nan_to_num().abs().argmax().item()
+    return f"number {at} of {name} is {x[at].item():.4g}, expected {y[at].item():.4g}."
+
+
+# --- In words
+
+
+def _error(error):
+    words = " ".join(str(error).split()).replace("`", "'")
+    words = words if len(words) <= 200 else f"{words[:200]} …"
+    return f"{type(error).__name__}: `{words}`" if words else type(error).__name__
+
+
+def _line(answer, error):
+    """The last line of the learner's own code that an error went through."""
+    homes = {code.co_filename for code in _codes(answer)}
+    own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in homes and f.line]
+    return f", in your line `{own[-1].line}`" if own else ""
+
+
+def _codes(answer):
+    functions = vars(answer).values() if inspect.isclass(answer) else [inspect.unwrap(answer)]
+    return [f.__code__ for f in functions if hasattr(f, "__code__")]
+
+
+def _called(exercise, case):
+    given = [_given(n, a) for n, a in zip(exercise.arguments, case.args, strict=False)]
+    note = f" ({case.note})" if case.note else ""
+    return f"with {', '.join(given)}{note}"
+
+
+def _given(name, value):
+    if isinstance(value, torch.Tensor):
+        return f"`{name}` {tuple(value.shape)} {_short(value.dtype)}"
+    return f"`{name}`" if callable(value) else f"`{name}` = {_value(value)}"
+
+
+def _value(value):
+    try:
+        words = f"{value:.6g}" if isinstance(value, float) else repr(value)
+    except Exception:
+        words = _kind(value)
+    return words if len(words) <= 80 else f"{words[:80]} …"
+
+
+def _kind(value):
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _short(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+# --- Time and quiet
+
+
+class _TooLong(BaseException):
+    """Not an Exception: an answer's own `except Exception` must not swallow it."""
+
+
+@contextlib.contextmanager
+def _time_limit(seconds):
+    """Raise _TooLong in this thread when the time is over, again until it gets through.
+
+    A thread that watches, and not a signal: that works on every system and in every thread. It
+    cannot end one single long call into C; that is stopped when it returns.
+    """
+    raise_in, me = ctypes.pythonapi.PyThreadState_SetAsyncExc, ctypes.c_ulong(threading.get_ident())
+    over, lock = threading.Event(), threading.Lock()
+
+    def watch():
+        wait = seconds
+        while not over.wait(wait):
+            with lock:
+                if not over.is_set():
+                    raise_in(me, ctypes.py_object(_TooLong))
+            wait = 0.1
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        while True:  # it may be raised right here
+            try:
+                with lock:
+                    over.set()
+                raise_in(me, None)  # and take back one that is on its way
+                break
+            except _TooLong:
+                continue
+
+
+@contextlib.contextmanager
+def _undisturbed():
+    """Leave everything global as it was, whatever an answer does to it."""
+    seeds = random.getstate(), np.random.get_state()
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    with (
+        torch.random.fork_rng(devices=[]),
+        torch.enable_grad(),
+        torch.device("cpu"),
+        warnings.catch_warnings(action="ignore"),
+        np.errstate(),
+    ):
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
+            torch.set_num_threads(threads)
+            random.setstate(seeds[0])
+            np.random.set_state(seeds[1])

@@ -1,0 +1,974 @@
+"""Notebook 01's exercises: RMSNorm and LayerNorm as functions, RMSNorm as a module."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .. import layers
+from ..checker import Case, Exercise, Mistake, Property
+from ._inputs import draw, spread
+
+SHAPES = "01 Which shapes does the formula have?"
+KEEPDIM = "01 Why was `keepdim` silent?"
+TOKENS = "01 Do tokens see each other?"
+CENTRE = "01 What does LayerNorm do besides?"
+SHIFT = "01 Which one notices a shift?"
+TESTS = "01 Would your test notice a wrong RMSNorm?"
+WEIGHT = "01 What is `weight` for?"
+HAND = "01 Four numbers by hand"
+LENGTH = "02 Quiz: why is the length √n and not 1?"
+EPS = "02 What does `eps` do?"
+PLACE = "02 Inside or outside the root?"
+WHICH_EPS = "03 Which `eps` is it?"
+IN_PLACE = "03 Is `x.float()` a copy?"
+
+
+def ms(x, dim=-1):
+    """The mean square, with its axis kept."""
+    return x.square().mean(dim, keepdim=True)
+
+
+def _with_zeros(x):
+    x[0, 1] = 0
+    return x
+
+
+_x, _w = draw(2, 3, 5), spread(5)
+CASES = (
+    Case((_x, _w, 1e-6), grad=True),
+    Case((draw(4, 4, 4), spread(4), 1e-6), "all axes of one size"),
+    Case((1e-3 * draw(1, 2, 6), spread(6), 1e-2), "a tiny x beside a large eps"),
+    Case((_with_zeros(draw(2, 3, 5)), _w, 1e-6), "one token of zeros"),
+    Case((torch.tensor([[[2.0] * 4, [1.0, -1.0, 1.0, -1.0]]]), spread(4), 1e-3), "simple tokens"),
+    Case((draw(2, 3, 5, dtype=torch.float64), spread(5).double(), 1e-5), "float64"),
+)
+
+
+# --- rms_norm: what every right answer obeys. f: (x, weight, eps) -> y
+
+
+def _alone(f):
+    x, moved = draw(2, 3, 5), draw(2, 3, 5)
+    moved[1, 2] += 10
+    others = (f(x, torch.ones(5), 1e-6) - f(moved, torch.ones(5), 1e-6)).abs().amax(-1) > 1e-4
+    others[1, 2] = False
+    if others.any():
+        return (
+            f"When one token changes, {int(others.sum())} of the other 5 tokens change too. Each "
+            "token needs a statistic of its own: average over the features alone, `dim=-1`."
+        )
+    return None
+
+
+def _scale(f):
+    x, one = draw(2, 3, 5, dtype=torch.float64), torch.ones(5, dtype=torch.float64)
+    ratio = (f(10 * x, one, 0.0) / f(x, one, 0.0)).mean().item()
+    if abs(ratio - 1) < 1e-3:
+        return None
+    known = {
+        10: "the size of x goes straight through: nothing divides by it, or two steps cancel.",
+        100: "it multiplies by the RMS where it should divide.",
+        0.1: "it divides twice, or by the mean square itself. Is the root missing?",
+        10**0.5: "a root is taken twice, so that x is divided by √RMS.",
+    }
+    why = next((words for r, words in known.items() if abs(ratio / r - 1) < 0.01), None)
+    why = why or "x is divided by something that does not grow as x does."
+    return f"With x ten times larger the output changes by the factor {ratio:.3g}, not 1: {why}"
+
+
+def _not_centred(f):
+    one = torch.ones(4, dtype=torch.float64)
+    equal = f(torch.full((1, 1, 4), 3.0, dtype=torch.float64), one, 1e-6).mean().item()
+    if abs(equal - 1) > 1e-3:
+        turned = f(torch.tensor([[[3.0, -3.0, 3.0, -3.0]]]).double(), one, 1e-6)[0, 0, 0].item()
+        if abs(turned - 1) < 1e-3:
+            return (
+                f"(3, −3, 3, −3) rightly becomes ±1, but (3, 3, 3, 3) becomes {equal:.3g} and not "
+                "1. So a mean is subtracted somewhere, as `var` and `std` do. Take the mean of x²."
+            )
+    return None
+
+
+def _direction(f):
+    x, one = draw(1, 1, 6, dtype=torch.float64) + 1, torch.ones(6, dtype=torch.float64)
+    factor = (f(x, one, 1e-6) / x).flatten()
+    if factor.std() > 1e-3 * factor.abs().mean():
+        return (
+            f"A token is divided by one number, but your features are multiplied by factors from "
+            f"{factor.min():.3g} to {factor.max():.3g} (weight one). Is a mean subtracted, "
+            "something added, or is the divisor another one for each feature?"
+        )
+    if factor[0] < 0:
+        return "The output points against x: a sign is wrong."
+    return None
+
+
+def _size(f):
+    rms = []
+    for n in (4, 16):
+        x, one = draw(1, 3, n, dtype=torch.float64), torch.ones(n, dtype=torch.float64)
+        rms.append(f(x, one, 0.0).square().mean(-1).sqrt().mean().item())
+    if all(abs(r - 1) < 1e-3 for r in rms):
+        return None
+    growth = rms[1] / rms[0]
+    known = {
+        0.5: "A factor √n is missing: is there a sum, or a length, where the *mean* belongs?",
+        2: "There is a factor √n too many.",
+        0.25: "A factor n is missing.",
+        4: "There is a factor n too many.",
+    }
+    why = next((words for g, words in known.items() if abs(growth / g - 1) < 0.01), None)
+    why = why or "The divisor is not the root of the mean of the squares."
+    return (
+        f"The RMS of the output should be 1 (weight one, eps zero). It is {rms[0]:.3g} for n = 4 "
+        f"and {rms[1]:.3g} for n = 16. {why}"
+    )
+
+
+def _weight(f):
+    x, w = draw(2, 3, 5, dtype=torch.float64), spread(5).double()
+    plain, weighted, twice = (f(x, v, 1e-6) for v in (torch.ones_like(w), w, 2 * w))
+    if torch.allclose(weighted, plain * w, rtol=1e-4):
+        return None
+    if torch.allclose(weighted, plain, rtol=1e-4):
+        return "The weight changes nothing. Multiply the normalised x by it."
+    if torch.allclose(twice, 4 * weighted, rtol=1e-4):
+        return "The weight acts twice. Multiply by it once, after the division."
+    if torch.allclose(twice, weighted, rtol=1e-4):
+        return (
+            "Twice the weight changes nothing: the weight is inside the statistic, which divides "
+            "its size out again. Take the RMS of x alone; multiply by the weight afterwards."
+        )
+    if torch.allclose(2 * twice, weighted, rtol=1e-4):
+        return "Twice the weight gives *half* the output. The weight multiplies."
+    if f(x, 0 * w, 1e-6).abs().max() > 1e-6:
+        return (
+            "With a weight of zeros something is left. Is the weight added, or one added to it? "
+            "It only multiplies."
+        )
+    return (
+        "The weight does not multiply feature by feature. f(x, weight) should be "
+        "f(x, ones) · weight."
+    )
+
+
+def _eps(f):
+    x, one = torch.full((1, 1, 4), 1e-3, dtype=torch.float64), torch.ones(4, dtype=torch.float64)
+    y, other = (f(x, one, eps).mean().item() for eps in (3e-6, 1e-2))
+    if abs(y - 0.5) < 1e-3 and abs(other / 0.0099995 - 1) < 1e-3:
+        return None
+    if abs(y / other - 1) < 1e-3:
+        return "Another `eps` changes nothing: use the argument, under the root."
+    return (
+        "With every feature 0.001 and eps 3e-6 the output should be 0.001/√(1e-6 + 3e-6) = 0.5. "
+        f"It is {y:.3g}. `eps` is added to the mean square, under the root, and to nothing else."
+    )
+
+
+def _zeros(f):
+    y = f(torch.zeros(1, 1, 4), torch.ones(4), 1e-6)
+    if not y.isfinite().all():
+        return "A token of zeros becomes NaN or inf. `eps` under the root prevents 0/0."
+    return None if y.abs().max() < 1e-6 else "A token of zeros should stay zero."
+
+
+RMS_RULES = (
+    Property("each token alone", _alone, TOKENS),
+    Property("the size goes", _scale, HAND),
+    Property("the weight once, after the statistic", _weight, WEIGHT),
+    Property("the direction stays", _direction, CENTRE),
+    Property("nothing is centred", _not_centred, TESTS),
+    Property("RMS one", _size, LENGTH),
+    Property("zeros stay zero", _zeros, EPS),
+    Property("eps under the root", _eps, EPS),
+)
+
+
+# --- rms_norm: the mistakes
+
+
+def _no_keepdim(x, w, eps):
+    return x / (x.square().mean(-1) + eps).sqrt() * w
+
+
+def _in_place(x, w, eps):
+    h = x.float()
+    return h.mul_(torch.rsqrt(ms(h) + eps)).to(x.dtype) * w
+
+
+RMS_MISTAKES = (
+    Mistake(
+        "R01",
+        lambda x, w, eps: x / torch.rsqrt(ms(x) + eps) * w,
+        "This *multiplies* by the RMS: `rsqrt` is already one over the root, and dividing by it "
+        "turns it round. Multiply by `rsqrt`, or divide by `sqrt`.",
+        HAND,
+        seen="https://github.com/mosaicml/llm-foundry/issues/371",
+    ),
+    Mistake(
+        "R39",
+        lambda x, w, eps: x * (ms(x).sqrt() + eps) * w,
+        "This *multiplies* by the RMS, and adds eps outside the root. Divide by √(mean square "
+        "+ eps).",
+        HAND,
+    ),
+    Mistake(
+        "R17",
+        lambda x, w, eps: x / (ms(x) + eps) * w,
+        "The root is missing: this divides by the mean *square*, so a larger x gives a smaller "
+        "output. Take the square root of it.",
+        HAND,
+        seen="https://github.com/onnx/onnx/pull/6443",
+    ),
+    Mistake(
+        "R18",
+        lambda x, w, eps: x / (ms(x).sqrt() + eps).sqrt() * w,
+        "There are two roots: this divides by √(RMS + eps), as PyTorch's documentation once read. "
+        "`eps` is added to the mean square, and *one* root is taken.",
+        HAND,
+        seen="https://github.com/pytorch/pytorch/issues/144659",
+    ),
+    Mistake(
+        "R07",
+        lambda x, w, eps: x / (x.norm(dim=-1, keepdim=True) + eps) * w,
+        "This divides by the *length* of the token, so the output is √n times too small. The RMS "
+        "is the length over √n: a mean of squares, not their sum.",
+        LENGTH,
+        seen="https://github.com/lucidrains/x-transformers/issues/24",
+    ),
+    Mistake(
+        "R09",
+        lambda x, w, eps: x * torch.rsqrt(x.square().sum(-1, keepdim=True) + eps) * w,
+        "This *sums* the squares where it should average them: the output is √n times too small. "
+        "Put `mean` in place of `sum`.",
+        LENGTH,
+        seen="https://github.com/patrick-kidger/equinox/pull/545",
+    ),
+    Mistake(
+        "R15",
+        lambda x, w, eps: x * torch.rsqrt(x.mean(-1, keepdim=True).square() + eps) * w,
+        "This squares the mean, where it should average the squares. A token whose mean is zero is "
+        "then divided by next to nothing. Square first.",
+        HAND,
+        seen="https://github.com/onnx/onnx/pull/6443",
+    ),
+    Mistake(
+        "mean-abs",
+        lambda x, w, eps: x / (x.abs().mean(-1, keepdim=True) + eps) * w,
+        "This divides by the mean of |x|. It is another kind of size: square, average, then take "
+        "the root.",
+        HAND,
+    ),
+    Mistake(
+        "R10",
+        lambda x, w, eps: x * torch.rsqrt(x.var(-1, correction=0, keepdim=True) + eps) * w,
+        "This divides by the standard deviation, which has the mean subtracted inside it. On "
+        "centred input nobody would notice. RMSNorm takes the mean of x² itself.",
+        TESTS,
+        seen="https://github.com/huggingface/pytorch-image-models/issues/2380",
+    ),
+    Mistake(
+        "R12",
+        lambda x, w, eps: x / (x.std(-1, correction=0, keepdim=True) + eps) * w,
+        "This divides by std + eps. A standard deviation has the mean subtracted inside it, and "
+        "eps belongs under the root. Divide by √(mean square + eps).",
+        TESTS,
+        seen="https://github.com/catalyst-team/catalyst/pull/649",
+    ),
+    Mistake(
+        "std-unbiased",
+        lambda x, w, eps: x / (x.std(-1, keepdim=True) + eps) * w,
+        "This divides by `x.std()`, which subtracts the mean, and divides by n − 1 besides. "
+        "Divide by √(mean square + eps).",
+        TESTS,
+    ),
+    Mistake(
+        "var-unbiased",
+        lambda x, w, eps: x * torch.rsqrt(x.var(-1, keepdim=True) + eps) * w,
+        "This divides by the root of `x.var()`, which subtracts the mean, and divides by n − 1 "
+        "besides. RMSNorm takes the mean of x² itself.",
+        TESTS,
+    ),
+    Mistake(
+        "R13",
+        lambda x, w, eps: F.layer_norm(x, x.shape[-1:], w, None, eps),
+        "This is LayerNorm: it subtracts the mean first. RMSNorm only divides.",
+        CENTRE,
+        seen="https://mwolf.dev/general/RMS-norm",
+    ),
+    Mistake(
+        "centred-numerator",
+        lambda x, w, eps: (x - x.mean(-1, keepdim=True)) * torch.rsqrt(ms(x) + eps) * w,
+        "The mean is subtracted from x, though the divisor is the right one. Leave the mean in.",
+        CENTRE,
+    ),
+    Mistake(
+        "R02",
+        lambda x, w, eps: x * torch.rsqrt(ms(x, (1, 2)) + eps) * w,
+        "There is one statistic for each sequence: tokens see each other, and a later one changes "
+        "an earlier one. Average over the features alone, `dim=-1`.",
+        TOKENS,
+        seen="https://github.com/bkitano/llama-from-scratch/issues/4",
+    ),
+    Mistake(
+        "R03",
+        lambda x, w, eps: x * torch.rsqrt(x.square().mean() + eps) * w,
+        "There is one statistic for the whole batch: `mean()` without `dim` averages everything. "
+        "Each token needs its own: `mean(dim=-1, keepdim=True)`.",
+        TOKENS,
+    ),
+    Mistake(
+        "R04",
+        lambda x, w, eps: x * torch.rsqrt(ms(x, 1) + eps) * w,
+        "The mean is over the *tokens* (dim 1 of (B, T, D)), so each feature gets a statistic. "
+        "Average over the features, the last axis: `dim=-1`.",
+        TOKENS,
+    ),
+    Mistake(
+        "R05",
+        lambda x, w, eps: x * torch.rsqrt(ms(x, 0) + eps) * w,
+        "The mean is over the *batch* (dim 0), so sequences see each other. Average over the "
+        "features, the last axis: `dim=-1`.",
+        TOKENS,
+        seen="https://ttsugriy.github.io/llm-first-principles/stages/stage-06/common-mistakes",
+    ),
+    Mistake(
+        "R06",
+        _no_keepdim,
+        "The statistic has lost its last axis: (B, T) is lined up with the *features* of x. With "
+        "unequal sizes PyTorch raises; with equal ones it goes wrong in silence. Use "
+        "`keepdim=True`.",
+        KEEPDIM,
+        seen="https://github.com/BobMcDear/attorch/issues/17",
+    ),
+    Mistake(
+        "R19",
+        lambda x, w, eps: x / (ms(x).sqrt() + eps) * w,
+        "`eps` stands *outside* the root. The paper's own PyTorch file and early OLMo do so; Llama "
+        "and PyTorch add it under the root, and so does this exercise: √(mean square + eps). "
+        "They differ where x is small.",
+        PLACE,
+        convention=True,
+        seen="https://github.com/allenai/OLMo/issues/281",
+    ),
+    Mistake(
+        "R20",
+        lambda x, w, eps: x * torch.rsqrt(ms(x)) * w,
+        "`eps` is not used. A token of zeros becomes 0/0, NaN. Add eps to the mean square, under "
+        "the root.",
+        EPS,
+        seen="https://github.com/harvard-edge/cs249r_book/pull/2059",
+    ),
+    Mistake(
+        "R21",
+        lambda x, w, eps: layers.rms_norm(x, w, 1e-6),
+        "The argument `eps` is not used: yours is always 1e-6. Configs choose it (1e-5 in "
+        "Llama 2 and 3), so use what is given.",
+        WHICH_EPS,
+        seen="https://github.com/apache/tvm/pull/15856",
+    ),
+    Mistake(
+        "R21-1e-5",
+        lambda x, w, eps: layers.rms_norm(x, w, 1e-5),
+        "The argument `eps` is not used: yours is always 1e-5. Configs choose it (1e-6 in "
+        "Llama 1 and Qwen), so use what is given.",
+        WHICH_EPS,
+        seen="https://github.com/meta-llama/llama/issues/771",
+    ),
+    Mistake(
+        "R22",
+        lambda x, w, eps: F.rms_norm(x, x.shape[-1:], w),
+        "PyTorch's own function was not given `eps`, and takes the machine's, 1.19e-7 for float32. "
+        "Pass it on: `eps=eps`.",
+        WHICH_EPS,
+        seen="https://github.com/simple-stories/simple_stories_train/issues/6",
+    ),
+    Mistake(
+        "R24",
+        lambda x, w, eps: x / ms(x).sqrt().clamp(min=eps) * w,
+        "This takes the larger of RMS and eps. They differ only for small x: eps is *added* to "
+        "the mean square, under the root.",
+        EPS,
+        seen="https://github.com/huggingface/diffusers/pull/13316",
+    ),
+    Mistake(
+        "clamped-mean-square",
+        lambda x, w, eps: x / ms(x).clamp(min=eps).sqrt() * w,
+        "This takes the larger of mean square and eps. They differ only for small x: eps is "
+        "*added* to the mean square.",
+        EPS,
+    ),
+    Mistake(
+        "eps-squared",
+        lambda x, w, eps: x * torch.rsqrt(ms(x) + eps**2) * w,
+        "`eps` is squared before it is added. It is in units of x² already: add it as it is.",
+        EPS,
+    ),
+    Mistake(
+        "eps-on-x",
+        lambda x, w, eps: x * torch.rsqrt(ms(x + eps)) * w,
+        "`eps` is added to x before the squares. It belongs behind the mean: √(mean square + eps).",
+        EPS,
+    ),
+    Mistake(
+        "R31",
+        _in_place,
+        "It writes into `x`, which the caller still needs: for float32 input `x.float()` *is* x, "
+        "and what follows works in place. Make a new tensor, without `_` or `*=`.",
+        IN_PLACE,
+        seen="https://github.com/GeeeekExplorer/nano-vllm/issues/170",
+    ),
+    Mistake(
+        "R32",
+        lambda x, w, eps: x * torch.rsqrt(ms(x) + eps),
+        "The weight is not used. Multiply the normalised x by it, feature by feature.",
+        WEIGHT,
+        seen="https://github.com/KellerJordan/modded-nanogpt/issues/1",
+    ),
+    Mistake(
+        "R34",
+        lambda x, w, eps: x * torch.rsqrt(ms(x) + eps) * (1 + w),
+        "This multiplies by 1 + weight, as Gemma does, whose weights start at zero. Llama's start "
+        "at one, and so do these: multiply by the weight alone.",
+        WEIGHT,
+        convention=True,
+        seen="https://github.com/linkedin/Liger-Kernel/issues/74",
+    ),
+    Mistake(
+        "weight-first",
+        lambda x, w, eps: x * w * torch.rsqrt(ms(x * w) + eps),
+        "The weight multiplies *before* the statistic, which then divides its size out again. "
+        "Normalise x itself, then multiply.",
+        WEIGHT,
+    ),
+    Mistake(
+        "weight-in-statistic",
+        lambda x, w, eps: x * torch.rsqrt(ms(x * w) + eps),
+        "The weight is inside the statistic and nowhere else. The RMS is that of x alone; the "
+        "weight multiplies afterwards.",
+        WEIGHT,
+    ),
+    Mistake(
+        "weight-divides",
+        lambda x, w, eps: x * torch.rsqrt(ms(x) + eps) / w,
+        "This divides by the weight. It multiplies: y = x / √(mean square + eps) · weight.",
+        WEIGHT,
+    ),
+    Mistake(
+        "weight-added",
+        lambda x, w, eps: x * torch.rsqrt(ms(x) + eps) + w,
+        "The weight is added, like a bias. It multiplies, feature by feature.",
+        WEIGHT,
+    ),
+    Mistake(
+        "identity",
+        lambda x, w, eps: x * w,
+        "`x` is not divided by anything yet. Divide it by √(mean square + eps) before the weight.",
+        HAND,
+    ),
+    Mistake(
+        "divisor-only",
+        lambda x, w, eps: torch.sqrt(ms(x) + eps),
+        "That is the divisor, one number a token. Divide x by it, and multiply by the weight.",
+        SHAPES,
+    ),
+    Mistake(
+        "detached",
+        lambda x, w, eps: x * torch.rsqrt(ms(x.detach()) + eps) * w,
+        "The values are right, but the gradient treats the RMS as a constant: something like "
+        "`.detach()`, `.data` or `.item()` cuts it out.",
+        "02 Where can the gradient point?",
+    ),
+)
+
+RMS_NORM = Exercise(
+    "rms_norm",
+    ("x", "weight", "eps"),
+    layers.rms_norm,
+    CASES,
+    RMS_MISTAKES,
+    RMS_RULES,
+    (
+        "Three steps: the mean of the squares, one number a token; the root of that plus `eps`; "
+        "then x divided by it and multiplied by the weight.",
+        "Which axis holds the features? And how does the statistic (B, T, 1) keep its last axis, "
+        "so that it is stretched over them?",
+        "`x.square().mean(dim=-1, keepdim=True)` is the statistic. `torch.rsqrt(s)` is 1/√s.",
+    ),
+    5,
+    SHAPES,
+)
+
+
+# --- layer_norm
+
+
+def _ln(x, w, b, eps, mean=True, correction=0, root=True, inside=True):
+    c = x - x.mean(-1, keepdim=True) if mean else x
+    v = c.var(-1, correction=correction, keepdim=True) if mean else ms(c)
+    d = (v + eps).sqrt() if root and inside else v + eps if root is False else v.sqrt() + eps
+    return c / d * w + b
+
+
+_b = torch.tensor([0.5, -1.0, 0.25, 2.0, -0.5])
+LN_CASES = (
+    Case((_x, _w, _b, 1e-5), grad=True),
+    Case((draw(4, 4, 4), spread(4), _b[:4], 1e-5), "all axes of one size"),
+    Case((1e-3 * draw(1, 2, 5), _w, _b, 1e-2), "a tiny x beside a large eps"),
+    Case((torch.full((1, 2, 5), 3.0), _w, _b, 1e-5), "equal features"),
+    Case((draw(2, 3, 5, dtype=torch.float64), _w.double(), _b.double(), 1e-5), "float64"),
+)
+
+
+def _shift_free(f):
+    x, one, zero = draw(2, 3, 5), torch.ones(5), torch.zeros(5)
+    gap = (f(x + 3, one, zero, 1e-6) - f(x, one, zero, 1e-6)).abs().max().item()
+    if gap > 1e-3:
+        return (
+            f"When 3 is added to every feature, the output moves by up to {gap:.3g}, and should "
+            "stay. Subtract each token's mean, and take the statistic of what is left."
+        )
+    return None
+
+
+def _affine(f):
+    x, one, zero = draw(2, 3, 5), torch.ones(5), torch.zeros(5)
+    plain = f(x, one, zero, 1e-6)
+    if not torch.allclose(f(x, one, _b, 1e-6), plain + _b, atol=1e-4):
+        return "The bias should be added once, at the end: f(x, ones, bias) = f(x, ones, 0) + bias."
+    if not torch.allclose(f(x, _w, zero, 1e-6), plain * _w, atol=1e-4):
+        return "The weight should multiply once, after the division, feature by feature."
+    return None
+
+
+def _of_layer_norm(broken):
+    """A rule of rms_norm, asked of a LayerNorm with bias zero."""
+    return lambda f: broken(lambda x, w, eps: f(x, w, torch.zeros_like(w), eps))
+
+
+def _spread_one(f):
+    x, one, zero = draw(1, 3, 6), torch.ones(6), torch.zeros(6)
+    y = f(x, one, zero, 0.0)
+    mean, rms = y.mean(-1).abs().max().item(), y.square().mean(-1).sqrt().mean().item()
+    if mean > 1e-3:
+        return f"The mean of an output should be 0, and is up to {mean:.3g} (weight 1, bias 0)."
+    if abs(rms - 1) > 1e-3:
+        return (
+            f"The standard deviation of an output should be 1 (weight 1, bias 0, eps 0), and is "
+            f"{rms:.4g}. Divide by the root of the mean of (x − mean)², over n, not n − 1."
+        )
+    return None
+
+
+def _ln_eps(f):
+    x = torch.tensor([[[1e-3, -1e-3, 1e-3, -1e-3]]], dtype=torch.float64)
+    one = torch.ones(4, dtype=torch.float64)
+    y = f(x, one, 0 * one, 1e-2)[0, 0, 0].item()
+    if abs(y / 0.0099995 - 1) > 1e-3:
+        return (
+            "With features ±0.001 and eps 0.01 the output should be ±0.001/√(1e-6 + 0.01) = ±0.01."
+            f" It is {y:.3g}: add `eps` to the variance, under the root."
+        )
+    return None
+
+
+LAYER_NORM = Exercise(
+    "layer_norm",
+    ("x", "weight", "bias", "eps"),
+    layers.layer_norm,
+    LN_CASES,
+    (
+        Mistake(
+            "rms",
+            lambda x, w, b, eps: _ln(x, w, b, eps, mean=False),
+            "The mean is not subtracted: this is RMSNorm with a bias. Subtract it before anything "
+            "else.",
+            CENTRE,
+        ),
+        Mistake(
+            "centred-late",
+            lambda x, w, b, eps: (x - x.mean(-1, keepdim=True)) * torch.rsqrt(ms(x) + eps) * w + b,
+            "The mean square is taken of x, before the mean is subtracted. Take it of x − mean.",
+            CENTRE,
+        ),
+        Mistake(
+            "only-divisor-centred",
+            lambda x, w, b, eps: (
+                x * torch.rsqrt(x.var(-1, correction=0, keepdim=True) + eps) * w + b
+            ),
+            "The divisor is right, but the mean is still in the numerator. Subtract it from x too.",
+            CENTRE,
+        ),
+        Mistake(
+            "unbiased",
+            lambda x, w, b, eps: _ln(x, w, b, eps, correction=1),
+            "`x.var()` divides by n − 1 unless told otherwise. LayerNorm divides by n: "
+            "`correction=0`, or a mean of squares.",
+            CENTRE,
+        ),
+        Mistake(
+            "unbiased-std",
+            lambda x, w, b, eps: (
+                (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps) * w + b
+            ),
+            "`x.std()` divides by n − 1 unless told otherwise, and eps belongs under the root. "
+            "Divide by √(variance + eps), the variance with `correction=0`.",
+            CENTRE,
+        ),
+        Mistake(
+            "no-root",
+            lambda x, w, b, eps: _ln(x, w, b, eps, root=False),
+            "The root is missing: this divides by the variance. Divide by √(variance + eps).",
+            CENTRE,
+        ),
+        Mistake(
+            "eps-outside",
+            lambda x, w, b, eps: _ln(x, w, b, eps, inside=False),
+            "`eps` stands outside the root. Some older code has it there; PyTorch adds it to the "
+            "variance, under the root, and so does this exercise.",
+            PLACE,
+            convention=True,
+        ),
+        Mistake(
+            "no-eps",
+            lambda x, w, b, eps: _ln(x, w, b, 0.0),
+            "`eps` is not used. A token whose features are all equal becomes 0/0, NaN. Add it to "
+            "the variance, under the root.",
+            EPS,
+        ),
+        Mistake(
+            "fixed-eps",
+            lambda x, w, b, eps: _ln(x, w, b, 1e-5),
+            "The argument `eps` is not used: yours is always 1e-5. Pass it on.",
+            WHICH_EPS,
+        ),
+        Mistake(
+            "no-bias",
+            lambda x, w, b, eps: _ln(x, w, 0, eps),
+            "The bias is not added. It comes last, after the weight.",
+            WEIGHT,
+        ),
+        Mistake(
+            "no-weight",
+            lambda x, w, b, eps: _ln(x, 1, b, eps),
+            "The weight is not used. Multiply by it before the bias is added.",
+            WEIGHT,
+        ),
+        Mistake(
+            "bias-first",
+            lambda x, w, b, eps: (_ln(x, 1, b, eps)) * w,
+            "The bias is added before the weight, which then multiplies it too. Weight first, "
+            "then bias.",
+            WEIGHT,
+        ),
+        Mistake(
+            "no-affine",
+            lambda x, w, b, eps: _ln(x, 1, 0, eps),
+            "Neither weight nor bias is used. Multiply by the one, then add the other.",
+            WEIGHT,
+        ),
+        Mistake(
+            "batch-norm",
+            lambda x, w, b, eps: (
+                (x - x.mean((0, 1))) * torch.rsqrt(x.var((0, 1), correction=0) + eps) * w + b
+            ),
+            "Mean and variance are taken over batch and tokens: that is BatchNorm. Each token has "
+            "its own, over its features: `dim=-1`.",
+            TOKENS,
+        ),
+        Mistake(
+            "whole",
+            lambda x, w, b, eps: F.layer_norm(x, x.shape) * w + b,
+            "There is one mean and one variance for everything. Each token has its own, over its "
+            "features: `dim=-1`.",
+            TOKENS,
+        ),
+        Mistake(
+            "no-keepdim",
+            lambda x, w, b, eps: (
+                (x - x.mean(-1)) * torch.rsqrt(x.var(-1, correction=0) + eps) * w + b
+            ),
+            "The statistics have lost their last axis: (B, T) is lined up with the features of x. "
+            "Use `keepdim=True`.",
+            KEEPDIM,
+        ),
+    ),
+    (
+        Property("each token alone", _of_layer_norm(_alone), TOKENS),
+        Property("no shift is seen", _shift_free, SHIFT),
+        Property("the size goes", _of_layer_norm(_scale), HAND),
+        Property("mean zero, spread one", _spread_one, CENTRE),
+        Property("weight, then bias", _affine, WEIGHT),
+        Property("eps under the root", _ln_eps, EPS),
+    ),
+    (
+        "What is left to do, once the mean is subtracted?",
+        "`x - x.mean(dim=-1, keepdim=True)` has mean zero. RMSNorm of that is the rest, up to the "
+        "bias.",
+        "You may call `rms_norm(…, weight, eps)`.",
+    ),
+    5,
+    CENTRE,
+)
+
+
+# --- rms_norm_module
+
+
+def _module(answer, dim, eps):
+    """Build a layer and look at it: its parameters, what it returns new, and with weights set."""
+    layer = answer(dim, eps)
+    x = 0.1 * draw(2, 3, dim)
+    new = layer(x)
+    with torch.no_grad():
+        layer.weight.copy_(spread(dim))
+    longer = layer(0.1 * draw(1, 7, dim))
+    held = [f"{n} {tuple(p.shape)}{_frozen(p)}" for n, p in layer.named_parameters()]
+    return ", ".join(held) or "none", new, layer(x), longer
+
+
+def _frozen(parameter):
+    return "" if parameter.requires_grad else " frozen"
+
+
+def _apply(answer, x, weight, eps):
+    layer = answer(x.shape[-1], eps).to(x.dtype)
+    with torch.no_grad():
+        layer.weight.copy_(weight)
+    return layer(x)
+
+
+def _of_module(broken):
+    """A rule of rms_norm, asked of what a layer does."""
+    return lambda f: broken(lambda x, w, eps: _apply(f.answer, x, w, eps))
+
+
+class _Variant(nn.Module):
+    """RMSNorm with one thing wrong: subclasses override."""
+
+    def __init__(self, dim, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        return layers.rms_norm(x, self.weight, self.eps)
+
+
+class _PlainTensor(_Variant):
+    def __init__(self, dim, eps):
+        nn.Module.__init__(self)
+        self.eps, self.weight = eps, torch.ones(dim)
+
+
+class _Frozen(_Variant):
+    def __init__(self, dim, eps):
+        nn.Module.__init__(self)
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(dim), requires_grad=False)
+
+
+class _Bias(_Variant):
+    def __init__(self, dim, eps):
+        super().__init__(dim, eps)
+        self.bias = nn.Parameter(torch.zeros(dim))
+
+    def forward(self, x):
+        return super().forward(x) + self.bias
+
+
+class _ByPosition(_Variant):
+    def __init__(self, dim, eps):
+        nn.Module.__init__(self)
+        self.eps, self.weight = eps, nn.Parameter(torch.ones(16, dim))
+
+    def forward(self, x):
+        return layers.rms_norm(x, None, self.eps) * self.weight[: x.shape[1]]
+
+
+class _NoSuper(_Variant):
+    def __init__(self, dim, eps):
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(dim))
+
+
+class _IgnoresEps(_Variant):
+    def __init__(self, dim, eps):
+        super().__init__(dim, 1e-6)
+
+
+class _RandomStart(_Variant):
+    def __init__(self, dim, eps):
+        super().__init__(dim, eps)
+        self.weight = nn.Parameter(torch.randn(dim))
+
+
+class _ZeroStart(_Variant):
+    def __init__(self, dim, eps):
+        super().__init__(dim, eps)
+        self.weight = nn.Parameter(torch.zeros(dim))
+
+
+class _Offset(_Variant):
+    def forward(self, x):
+        return layers.rms_norm(x, 1 + self.weight, self.eps)
+
+
+class _OffsetZero(_ZeroStart, _Offset):
+    pass
+
+
+class _Unused(_Variant):
+    def forward(self, x):
+        return layers.rms_norm(x, None, self.eps)
+
+
+class _Scalar(_Variant):
+    def __init__(self, dim, eps):
+        super().__init__(dim, eps)
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return layers.rms_norm(x, None, self.eps) * self.weight
+
+
+class _Centres(_Variant):
+    def forward(self, x):
+        return layers.layer_norm(x, self.weight, None, self.eps)
+
+
+def _module_parameters(f):
+    held = f(6, 1e-3)[0]
+    if held == "weight (6,)":
+        return None
+    return (
+        f"RMSNorm learns one thing, `weight`, of shape (dim,). Yours, with dim 6, learns: {held}. "
+        "An `nn.Parameter` of that shape, set in `__init__`, is registered by itself."
+    )
+
+
+def _module_start(f):
+    x = 0.1 * draw(2, 3, 6)
+    if torch.allclose(f(6, 1e-3)[1], layers.rms_norm(x, None, 1e-3), rtol=1e-3):
+        return None
+    return (
+        "A new layer should be pure normalisation, with `weight` all ones: its output has another "
+        "size, or another direction."
+    )
+
+
+MODULE = Exercise(
+    "rms_norm_module",
+    ("dim", "eps"),
+    layers.RMSNorm,
+    (Case((6, 1e-3)), Case((4, 1e-6))),
+    (
+        Mistake(
+            "R40",
+            _PlainTensor,
+            "`weight` is a plain tensor: no optimiser finds it, `state_dict` leaves it out, and "
+            "`.to(device)` leaves it behind. Wrap it in `nn.Parameter`.",
+            WEIGHT,
+        ),
+        Mistake(
+            "R40-frozen",
+            _Frozen,
+            "`weight` needs no gradient, so it never learns. A plain `nn.Parameter` does.",
+            WEIGHT,
+        ),
+        Mistake(
+            "R46",
+            _Bias,
+            "There is a bias. RMSNorm has none: it learns `weight` alone, and a Llama checkpoint "
+            "has no key for more.",
+            WEIGHT,
+            seen="https://github.com/Samsung/ONE/pull/14106",
+        ),
+        Mistake(
+            "R47",
+            _ByPosition,
+            "The weight has one row for each position, so a longer sequence breaks it. It is one "
+            "number per feature, (dim,), the same for every token.",
+            WEIGHT,
+            seen="https://github.com/bkitano/llama-from-scratch/issues/4",
+        ),
+        Mistake(
+            "R50",
+            _NoSuper,
+            "`super().__init__()` is missing: `nn.Module` must be set up before a parameter is "
+            "assigned. Call it first.",
+            WEIGHT,
+        ),
+        Mistake(
+            "R51",
+            _IgnoresEps,
+            "The constructor takes `eps` and does not keep it: yours is always 1e-6. Store it, "
+            "`self.eps = eps`, and pass it on.",
+            WHICH_EPS,
+            seen="https://github.com/paiml/aprender/pull/1606",
+        ),
+        Mistake(
+            "R43",
+            _RandomStart,
+            "`weight` starts at random numbers. It starts at ones, so that a new layer is pure "
+            "normalisation.",
+            WEIGHT,
+        ),
+        Mistake(
+            "zero-start",
+            _ZeroStart,
+            "`weight` starts at zeros, so that a new layer returns zeros. It starts at ones. (Zero "
+            "is Gemma's start, whose gain is 1 + weight.)",
+            WEIGHT,
+        ),
+        Mistake(
+            "R45",
+            _Offset,
+            "The gain is 1 + weight, and the weight starts at one: a new layer doubles what it "
+            "returns. Multiply by the weight alone.",
+            WEIGHT,
+            seen="https://github.com/huggingface/transformers/pull/40796",
+        ),
+        Mistake(
+            "gemma",
+            _OffsetZero,
+            "The gain is 1 + weight, from zero: that is Gemma's form. Llama's weight starts at "
+            "ones and multiplies alone, and so it should here.",
+            WEIGHT,
+            convention=True,
+        ),
+        Mistake(
+            "R32",
+            _Unused,
+            "`weight` exists but `forward` does not use it. Multiply the normalised x by it.",
+            WEIGHT,
+        ),
+        Mistake(
+            "one-number",
+            _Scalar,
+            "`weight` is a single number. It is one per feature: `torch.ones(dim)`.",
+            WEIGHT,
+        ),
+        Mistake(
+            "R13",
+            _Centres,
+            "`forward` subtracts the mean: that is LayerNorm. RMSNorm only divides.",
+            CENTRE,
+        ),
+    ),
+    (
+        Property("one parameter", _module_parameters, WEIGHT),
+        *(Property(rule.name, _of_module(rule.broken), rule.read) for rule in RMS_RULES),
+        Property("starts as pure normalisation", _module_start, WEIGHT),
+    ),
+    (
+        "`__init__` keeps `eps` and makes the weight; `forward` does what your function did.",
+        "`nn.Parameter(torch.ones(dim))`, after `super().__init__()`.",
+    ),
+    5,
+    WEIGHT,
+    ("the list of parameters", "the new layer's output", "the output", "a longer output"),
+    _module,
+)
+
+EXERCISES = (RMS_NORM, LAYER_NORM, MODULE)
