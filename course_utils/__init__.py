@@ -8,6 +8,7 @@ import importlib
 
 _HOME = {
     **dict.fromkeys(("above", "below", "claim", "near", "predict", "recap", "same"), "claims"),
+    **dict.fromkeys(("check", "help_with"), "exercises"),
     **dict.fromkeys(("RMSNorm", "layer_norm", "rms_norm"), "layers"),
     **dict.fromkeys(("SwiGLU", "FusedSwiGLU", "LlamaBlock"), "layers"),
     **dict.fromkeys(("silu", "swish", "gated_ffn", "llama_block"), "layers"),

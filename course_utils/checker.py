@@ -12,7 +12,6 @@ import functools
 import inspect
 import io
 import math
-import numbers
 import random
 import threading
 import traceback
@@ -31,6 +30,18 @@ GRADIENT = "the gradient"
 TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 2.5e-2, torch.float32: 1e-4, torch.float64: 1e-4}
 
 
+# What PyTorch's own words mean here.
+ADVICE = {
+    "must match the size of tensor": "Shapes are lined up from the right, and a mean or sum loses "
+    "its axis unless `keepdim=True`.",
+    "shapes cannot be multiplied": "Weights are stored (out, in), so a projection is `x @ w.T`.",
+    "to have the same dtype": "Two dtypes meet: cast the result back to that of x.",
+    "modified by an inplace operation": "What the gradient needs was overwritten: leave out `_`, "
+    "`+=` and `inplace=True`.",
+    "is not defined": "Is it spelt otherwise where it was made, or is an import missing?",
+}
+
+
 class Case(NamedTuple):
     """One input. args: what the answer is called with; it gets a fresh copy of each tensor.
 
@@ -43,7 +54,7 @@ class Case(NamedTuple):
     grad: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mistake:
     """A known wrong answer.
 
@@ -61,7 +72,7 @@ class Mistake:
     seen: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Property:
     """What every right answer obeys. broken: a function of the answer; returns None, or how it is
     broken, in whole sentences with the numbers. read: "NN heading", where it is explained.
@@ -77,7 +88,7 @@ def call(answer, *args):
     return answer(*args)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exercise:
     """What a learner writes, and how it is judged.
 
@@ -145,12 +156,12 @@ def diagnose(exercise, answer):
 
 def _judge(exercise, answer):
     if answer is None or answer is ...:
-        return _not_attempted(exercise)
+        return _not_attempted()
     if (misfit := _misfit(exercise, answer)) is not None:
         return misfit
     got = [_watch(exercise, answer, case, quiet=i > 0) for i, case in enumerate(exercise.cases)]
     if isinstance(got[0].error, NotImplementedError) or _is_empty(answer):
-        return _not_attempted(exercise)
+        return _not_attempted()
     want = _outcomes(exercise, exercise.reference)
     if all(map(_equal, got, want)):
         return _right(exercise, answer)
@@ -198,13 +209,13 @@ def _copies(case):
     The answer does not get the leaves themselves: writing into a leaf raises, and would hide what
     the writing does.
     """
-    leaves, args = [], []
-    for arg in case.args:
-        if case.grad and isinstance(arg, torch.Tensor) and arg.is_floating_point():
-            leaves.append(arg.clone().requires_grad_())
-            arg = leaves[-1]
-        args.append(_copy(arg))
-    return args, leaves
+    leaves = {
+        at: arg.clone().requires_grad_()
+        for at, arg in enumerate(case.args)
+        if case.grad and isinstance(arg, torch.Tensor) and arg.is_floating_point()
+    }
+    args = [_copy(leaves.get(at, arg)) for at, arg in enumerate(case.args)]
+    return args, list(leaves.values())
 
 
 def _copy(value):
@@ -262,16 +273,18 @@ def same(a, b):
     try:
         if isinstance(b, torch.Tensor):
             return _same_tensors(a, b)
-        a = a.item() if isinstance(a, torch.Tensor | np.generic | np.ndarray) else a
-        if isinstance(b, bool) or not isinstance(b, int | float):
-            return type(a) is type(b) and a == b
-        if isinstance(a, bool) or not isinstance(a, numbers.Real):
-            return False
-        if isinstance(b, int):
-            return isinstance(a, int) and a == b
-        return math.isclose(a, b, rel_tol=1e-6) or (math.isnan(a) and math.isnan(b))
+        a = _plain(a)
+        if isinstance(b, float) and type(a) in (int, float):
+            return math.isclose(a, b, rel_tol=1e-6) or (math.isnan(a) and math.isnan(b))
+        return type(a) is type(b) and bool(a == b)
     except Exception:  # an answer may return anything, with an == of its own
         return False
+
+
+def _plain(value):
+    """The Python number in a tensor or array of one number; else the value itself."""
+    one = isinstance(value, torch.Tensor | np.generic | np.ndarray) and math.prod(value.shape) == 1
+    return value.item() if one else value
 
 
 def _same_tensors(a, b):
@@ -289,11 +302,10 @@ def _same_tensors(a, b):
 # --- What is said about it
 
 
-def _not_attempted(exercise):
+def _not_attempted():
     return Verdict(
         "not attempted",
-        f"Write your lines in place of `raise NotImplementedError` and run the cell again "
-        f"(about {exercise.minutes} minutes).",
+        "Write your lines in place of `raise NotImplementedError` and run the cell again.",
     )
 
 
@@ -321,10 +333,14 @@ def _misfit(exercise, answer):
 def _is_empty(answer):
     """Whether a function's body does nothing: `pass`, `...`, or a docstring alone."""
     code = getattr(answer, "__code__", None)
-    idle = {"RESUME", "NOP", "POP_TOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}
-    if code is None or not {step.opname for step in dis.get_instructions(code)} <= idle:
+    if code is None:
         return False
-    return all(const is None or const is ... or isinstance(const, str) for const in code.co_consts)
+    idle = {"RESUME", "NOP", "POP_TOP", "RETURN_VALUE"}
+    constants = {"LOAD_CONST", "RETURN_CONST", "LOAD_COMMON_CONSTANT"}
+    return all(
+        step.opname in idle or (step.opname in constants and step.argval in (None, ...))
+        for step in dis.get_instructions(code)
+    )
 
 
 def _right(exercise, answer):
@@ -344,9 +360,11 @@ def _known_mistake(exercise, _, got, want):
     names = [*exercise.parts, GRADIENT]
     if any(outcome.error or outcome.changed for outcome in got):
         return None
-    for at, name in enumerate(names):
-        if _agree(got, want, at):
-            continue
+    off = [at for at in range(len(names)) if not _agree(got, want, at)]
+    for at in off:
+        name = names[at]
+        if name == GRADIENT and len(off) > 1:
+            break  # wrong values have a wrong gradient: that it is like another's says nothing
         for mistake in exercise.mistakes:
             theirs = [_outcome(exercise, mistake.wrong, i) for i in range(len(got))]
             if _agree(got, theirs, at) and not _agree(theirs, want, at):
@@ -381,10 +399,12 @@ def _crash(exercise, answer, got, _):
             continue
         works = sum(other.error is None for other in got)
         but = f" It works on {works} of {len(got)} inputs, but not here." if works else ""
+        advice = [words for said, words in ADVICE.items() if said in str(outcome.error)]
         return Verdict(
             "crashed",
             f"{_error(outcome.error)}{_line(answer, outcome.error)}. "
-            f"It was called {_called(exercise, case)}.{but}{reading(exercise.read)}",
+            f"{' '.join([*advice, f'It was called {_called(exercise, case)}.'])}{but}"
+            f"{reading(exercise.read)}",
         )
     return None
 
@@ -420,17 +440,20 @@ def _kind_problem(name, x, y):
     if name.endswith(GRADIENT[4:]) and isinstance(x, str):
         return "No gradient reaches the inputs: `.detach()`, `.data`, `.item()` and NumPy cut it."
     if isinstance(y, torch.Tensor):
-        if not isinstance(x, torch.Tensor):
-            return f"{name} should be a torch tensor, and is {_kind(x)}."
-        if x.shape != y.shape:
-            return f"{name} has the shape {tuple(x.shape)}, expected {tuple(y.shape)}."
-        if x.dtype != y.dtype:
-            return f"{name} has the dtype {_short(x.dtype)}, expected {_short(y.dtype)}."
-    elif isinstance(y, int | float):
-        number = isinstance(x, numbers.Real | torch.Tensor | np.ndarray)
-        wrong = isinstance(x, bool) or not number or getattr(x, "size", 1) == 0
-        if wrong:
-            return f"{name} should be a number, and is {_kind(x)}."
+        off = _tensor_problem(x, y)
+    else:
+        number = type(y) in (int, float) and type(_plain(x)) not in (int, float)
+        off = f"should be a number, and is {_kind(x)}" if number else None
+    return off and f"{name} {off}."
+
+
+def _tensor_problem(x, y):
+    if not isinstance(x, torch.Tensor):
+        return f"should be a torch tensor, and is {_kind(x)}"
+    if x.shape != y.shape:
+        return f"has the shape {tuple(x.shape)}, expected {tuple(y.shape)}"
+    if x.dtype != y.dtype:
+        return f"has the dtype {_short(x.dtype)}, expected {_short(y.dtype)}"
     return None
 
 
@@ -524,7 +547,8 @@ def _value(value):
 
 
 def _kind(value):
-    name = type(value).__name__
+    name = {"str": "string", "ndarray": "NumPy array"}.get(type(value).__name__)
+    name = name or type(value).__name__
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 

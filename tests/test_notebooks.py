@@ -8,7 +8,7 @@ import pytest
 import refresh
 from course import NOTEBOOKS, ROOT, code_cells, markdown_cells, read, run, texts
 
-from course_utils import predict, predictions
+from course_utils import exercises, predict, predictions
 
 # Numbers in prose that come from elsewhere: notebook -> number -> where it is from.
 CITED = {
@@ -19,6 +19,11 @@ CITED = {
 IGNORED = {"09_what_it_costs.ipynb": {"timing"}}  # why nbval may ignore a cell's output there
 AMERICAN = r"\b(\w{4,}iz(e|es|ed|ing|ation)|center\w*|behavior\w*|colors?|gray)\b"
 LIBRARY = {"rms_norm", "layer_norm", "RMSNorm", "norm", "first_rms_norm"}
+
+
+def tags(cell):
+    return set(cell.metadata.get("tags", []))
+
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem[:2])
 
@@ -40,7 +45,9 @@ def test_each_cell_was_run_once_in_order(path):
 def test_nothing_was_stripped(path):
     for cell in code_cells(path):
         speaks = re.search(
-            r"^\s*(claim|print|show|predict|recap|\w+_explorer)\(", cell.source, re.M
+            r"^\s*(claim|print|show|predict|recap|check|help_with|\w+_explorer)\(",
+            cell.source,
+            re.M,
         )
         assert not speaks or cell.outputs, cell.source
 
@@ -71,10 +78,10 @@ def test_an_ignored_output_has_a_reason_and_holds_no_claim(path):
 
 def ignored_wrongly(cell, reasons):
     """What is wrong with a cell's nbval tags, or None. reasons: those its notebook may give."""
-    tags = set(cell.metadata.get("tags", []))
-    if not any(tag.startswith("nbval") for tag in tags) and not tags & {"timing"}:
+    given = tags(cell)
+    if not any(tag.startswith("nbval") for tag in given) and "timing" not in given:
         return None
-    if len(tags) != 2 or "nbval-ignore-output" not in tags or not tags & reasons:
+    if len(given) != 2 or "nbval-ignore-output" not in given or not given & reasons:
         return "only nbval-ignore-output, with a reason that its notebook may give"
     if not cell.get("outputs"):
         return "ignored, but no output is stored"
@@ -128,7 +135,9 @@ def test_one_title_with_the_notebooks_number_and_no_skipped_level(path):
 
 @each_notebook
 def test_the_pace_is_kept(path):
-    cells, words = read(path).cells, sum(len(c.source.split()) for c in markdown_cells(path))
+    """Exercises have a measure of their own, below."""
+    cells = [c for c in read(path).cells if not tags(c) & {"exercise", "help"}]
+    words = sum(len(c.source.split()) for c in cells if c.cell_type == "markdown")
     assert len(cells) <= 40 and words <= 1000
     for cell in code_cells(path):
         assert len(cell.source.splitlines()) <= 15, cell.source
@@ -280,6 +289,57 @@ def says(line, truth):
 def test_a_first_line_that_gives_the_answer_away_would_be_found():
     assert says("the length is 2.00", 2) and says("other numbers", "other numbers")
     assert not says("the length", 2) and not says("of 3 numbers", 2)
+
+
+# --- exercises
+
+# Answers that are handed in wrong, for the learner to see a verdict, or to mend.
+HANDED_IN = {("00", "rms_norm"), ("07", "swiglu_packed")}
+
+
+def exercises_of(path):
+    """(name, question, starter, help) of each exercise; the demonstration in 00 has no question."""
+    cells = read(path).cells
+    for i, cell in enumerate(cells):
+        if cell.cell_type == "code" and (found := calls(cell.source, "check")):
+            yield found[0].args[0].value, cells[i - 1], cell, cells[i + 1]
+
+
+def test_each_exercise_has_its_place():
+    found = [name for path in NOTEBOOKS[1:] for name, *_ in exercises_of(path)]
+    assert sorted(found) == sorted(exercises.NAMES)
+
+
+@each_notebook
+def test_an_exercise_is_a_question_a_starter_and_help(path):
+    required = 0
+    for name, question, starter, helping in exercises_of(path):
+        if (path.name[:2], name) == ("00", "rms_norm"):
+            continue
+        exercise = exercises.load(name)
+        assert tags(question) == tags(starter) == {"exercise"} and tags(helping) == {"help"}
+        assert helping.source == f'help_with("{name}")'
+        kind, _ = re.match(r"### Exercise(, optional)?: (.+)", question.source).groups()
+        required += kind is None
+        minutes = re.search(r"(\d+) minutes", question.source)
+        assert int(minutes[1]) == exercise.minutes
+        assert len(question.source.split()) <= 70, question.source
+        answer = calls(starter.source, "check")[0].args[1].id
+        assert answer.lower().startswith("my")
+        assert answer not in "".join(c.source for c in code_cells(path) if c.id != starter.id)
+    assert required <= 2
+
+
+@each_notebook
+def test_a_starter_is_not_attempted_and_takes_what_it_is_given(path):
+    for name, _, starter, _ in exercises_of(path):
+        (said,) = texts(starter)
+        handed_in = (path.name[:2], name) in HANDED_IN
+        assert said.startswith("✘ Wrong." if handed_in else "○ Not attempted."), said
+        nodes = ast.walk(ast.parse(starter.source))
+        takes = [a.arg for n in nodes if isinstance(n, ast.FunctionDef) for a in n.args.args]
+        wanted = [*exercises.load(name).arguments]
+        assert [argument for argument in takes if argument != "self"][: len(wanted)] == wanted
 
 
 # --- refresh

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from refresh import NOTEBOOKS, client
 from torch.utils.benchmark import Timer
 
-from course_utils import explorers, rms_norm
+from course_utils import exercises, explorers, rms_norm
 
 PEAK = """\
 def peak():
@@ -51,6 +51,22 @@ def notebook(path):
         read.cells.append(probe)
         executor.execute_cell(probe, len(read.cells) - 1)
     return seconds, float(probe.outputs[0].text)
+
+
+CHECK = """\
+import sys, time, torch
+from course_utils import check, exercises
+exercise = exercises.load(sys.argv[1])
+for _ in range(2):
+    start = time.perf_counter()
+    check(sys.argv[1], exercise.mistakes[-1].wrong)
+    print(1000 * (time.perf_counter() - start))"""
+
+
+def check_times(name):
+    """Milliseconds of a check in a fresh process, and of the same check again."""
+    command = [sys.executable, "-c", CHECK, name]
+    return [float(time) for time in subprocess.check_output(command, text=True).split()]
 
 
 def import_time():
@@ -88,6 +104,9 @@ def main(runs=5):
     print(f"Python {platform.python_version()}, torch {torch.__version__}, {threads} threads")
     print(f"median of {runs} runs (lowest to highest)\n")
     row("import course_utils beyond torch", [import_time() for _ in range(runs)], "ms", "100")
+    first, again = zip(*map(check_times, exercises.NAMES), strict=True)
+    row("check: a wrong answer to each exercise, first", first, "ms", "300")
+    row("check: the same again", again, "ms", "300")
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         seconds, peaks = zip(*(notebook(path) for _ in range(runs)), strict=True)
         row(f"{path.stem}: start to last cell", seconds, "s", "10")

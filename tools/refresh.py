@@ -35,6 +35,7 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 FOLDED = {"outputs_hidden": True, "source_hidden": True}
+OURS = {"source_hidden": True}  # of a cell with the tag "ours": it answers the exercise above it
 CELL_METADATA = {"tags", "slideshow", "jupyter"}
 
 
@@ -69,6 +70,8 @@ def clean(notebook):
     for cell in notebook.cells:
         kept = {k: v for k, v in cell.metadata.items() if k in CELL_METADATA}
         cell.metadata = nbformat.from_dict(kept)
+        if "ours" in kept.get("tags", []):
+            cell.metadata["jupyter"] = OURS
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(VIEW, None)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
