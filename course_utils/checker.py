@@ -160,12 +160,19 @@ def _judge(exercise, answer):
     if (misfit := _misfit(exercise, answer)) is not None:
         return misfit
     got = [_watch(exercise, answer, case, quiet=i > 0) for i, case in enumerate(exercise.cases)]
-    if isinstance(got[0].error, NotImplementedError) or _is_empty(answer):
+    if _is_unwritten(answer, got[0].error):
         return _not_attempted()
     want = _outcomes(exercise, exercise.reference)
     if all(map(_equal, got, want)):
         return _right(exercise, answer)
-    for find in (_known_mistake, _crash, _changed_input, _wrong_kind, _broken_property):
+    for find in (
+        _known_mistake,
+        _changed_input,
+        _crash,
+        _wrong_kind,
+        _not_finite,
+        _broken_property,
+    ):
         verdict = find(exercise, answer, got, want)
         if verdict is not None:  # a verdict is true only when it says "right"
             return verdict
@@ -330,8 +337,14 @@ def _misfit(exercise, answer):
     return None
 
 
-def _is_empty(answer):
-    """Whether a function's body does nothing: `pass`, `...`, or a docstring alone."""
+def _is_unwritten(answer, error):
+    """Whether there is nothing to judge yet: a bare `raise NotImplementedError` (PyTorch's own have
+    words), or a body of `pass`, `...` or a docstring alone.
+    """
+    if isinstance(error, NotImplementedError) and not str(error):
+        return True
+    if inspect.isclass(answer):
+        return not _codes(answer) and answer.__bases__ in ((torch.nn.Module,), (object,))
     code = getattr(answer, "__code__", None)
     if code is None:
         return False
@@ -454,6 +467,22 @@ def _tensor_problem(x, y):
         return f"has the shape {tuple(x.shape)}, expected {tuple(y.shape)}"
     if x.dtype != y.dtype:
         return f"has the dtype {_short(x.dtype)}, expected {_short(y.dtype)}"
+    return None
+
+
+def _not_finite(exercise, _, got, want):
+    """A verdict on an ordinary input that gives NaN: no other question makes sense then."""
+    for name, x, y in zip(exercise.parts, got[0].parts, want[0].parts, strict=False):
+        if not isinstance(y, torch.Tensor):
+            continue
+        lost = (~x.isfinite() & y.isfinite()).sum().item()
+        if lost:
+            return Verdict(
+                "wrong",
+                f"{_called(exercise, exercise.cases[0]).capitalize()}, {lost} of the {x.numel()} "
+                f"numbers of {name} are inf or NaN. Is there a division by zero, the root of a "
+                f"negative number, or a missing bracket?{reading(exercise.read)}",
+            )
     return None
 
 

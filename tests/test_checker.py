@@ -95,12 +95,28 @@ def test_nothing_written_is_not_wrong(answer):
     says(answer, "not attempted", "in place of `raise NotImplementedError`")
 
 
-def test_a_class_with_nothing_in_it_is_not_attempted():
+def test_a_class_is_not_attempted_when_nothing_is_in_it():
     class Nothing(torch.nn.Module):
+        pass
+
+    class Unwritten(Scaled):
+        def forward(self, x):
+            raise NotImplementedError
+
+    class Misspelt(torch.nn.Module):
         def __init__(self, factor):
             super().__init__()
 
+        def foward(self, x):
+            return x
+
     says(Nothing, "not attempted", exercise=SCALED)
+    says(Unwritten, "not attempted", exercise=SCALED)
+    says(Misspelt, "crashed", "missing the required", "forward", exercise=SCALED)
+
+
+def test_what_pytorch_has_not_implemented_is_a_crash():
+    says(lambda x, by: x ^ 2, "crashed", "NotImplementedError", "bitwise_xor")
 
 
 # --- mistakes in the catalogue
@@ -175,6 +191,7 @@ def test_a_pair_is_judged_part_by_part():
         (lambda x, by: x * 3 * by, "100 becomes 600."),
         (lambda x, by: x * by / 2, "every number of the result is 0.5 times the right one"),
         (lambda x, by: x * by / (x != 0), "numbers of the result are inf or NaN"),
+        (lambda x, by: x * by + x.log(), "1 of the 3 numbers of the result are inf or NaN. Is"),
         (lambda x, by: x * abs(by), "It is right on 2 of 3 inputs. With `x` (3,) float64"),
         (lambda x, by: x * by + (x == 3), "number 2 of the result is 7, expected 6"),
         (lambda x, by: x.add_(1) * by, "It writes into `x`, which the caller still needs"),

@@ -118,11 +118,27 @@ def _size(f):
         4: "There is a factor n too many.",
     }
     why = next((words for g, words in known.items() if abs(growth / g - 1) < 0.01), None)
-    why = why or "The divisor is not the root of the mean of the squares."
+    why = why or _constant_factor(f)
     return (
         f"The RMS of the output should be 1 (weight one, eps zero). It is {rms[0]:.3g} for n = 4 "
         f"and {rms[1]:.3g} for n = 16. {why}"
     )
+
+
+def _constant_factor(f):
+    """Why the RMS is off by a factor that does not grow with n."""
+    one = torch.ones(4, dtype=torch.float64)
+    long = f(draw(1, 12, 4, dtype=torch.float64), one, 0.0).square().mean(-1).sqrt()
+    short = f(draw(1, 3, 4, dtype=torch.float64), one, 0.0).square().mean(-1).sqrt()
+    if abs(long[0, 0] / short[0, 0] - 1) > 1e-3:
+        return "It depends on how many tokens there are: divide by the number of *features*, n."
+    equal = f(torch.full((1, 1, 4), 3.0, dtype=torch.float64), one, 0.0).mean().item()
+    if abs(equal - 1) < 1e-3:
+        return (
+            "A token of equal features comes out right, others do not: square each feature first, "
+            "then average."
+        )
+    return f"A token of equal features, (3, 3, 3, 3), becomes {equal:.3g} and not 1."
 
 
 def _weight(f):
@@ -724,7 +740,8 @@ def _module(answer, dim, eps):
         layer.weight.copy_(spread(dim))
     longer = layer(0.1 * draw(1, 7, dim))
     held = [f"{n} {tuple(p.shape)}{_frozen(p)}" for n, p in layer.named_parameters()]
-    return ", ".join(held) or "none", new, layer(x), longer
+    learns = bool(longer.requires_grad and torch.autograd.grad(longer.sum(), layer.weight)[0].any())
+    return ", ".join(held) or "none", new, layer(x), longer, learns
 
 
 def _frozen(parameter):
@@ -818,6 +835,11 @@ class _OffsetZero(_ZeroStart, _Offset):
     pass
 
 
+class _Data(_Variant):
+    def forward(self, x):
+        return layers.rms_norm(x, self.weight.data, self.eps) + 0 * self.weight.sum()
+
+
 class _Unused(_Variant):
     def forward(self, x):
         return layers.rms_norm(x, None, self.eps)
@@ -874,6 +896,13 @@ MODULE = Exercise(
             "R40-frozen",
             _Frozen,
             "`weight` needs no gradient, so it never learns. A plain `nn.Parameter` does.",
+            WEIGHT,
+        ),
+        Mistake(
+            "weight-data",
+            _Data,
+            "The values are right, but the weight gets no gradient: `.data` or `.detach()` cuts "
+            "it off. Multiply by `self.weight` itself.",
             WEIGHT,
         ),
         Mistake(
@@ -967,7 +996,13 @@ MODULE = Exercise(
     ),
     5,
     WEIGHT,
-    ("the list of parameters", "the new layer's output", "the output", "a longer output"),
+    (
+        "the list of parameters",
+        "the new layer's output",
+        "the output",
+        "a longer output",
+        "whether the weight learns",
+    ),
     _module,
 )
 
