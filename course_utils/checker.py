@@ -13,6 +13,7 @@ import inspect
 import io
 import math
 import random
+import re
 import threading
 import traceback
 import warnings
@@ -254,7 +255,9 @@ def _changed(exercise, case, args):
 def _differs(before, after):
     if not isinstance(before, torch.Tensor):
         return False
-    return before.shape != after.shape or not torch.equal(before.nan_to_num(), after.nan_to_num())
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return True
+    return not torch.equal(before.nan_to_num(), after.nan_to_num())
 
 
 @functools.cache
@@ -270,9 +273,14 @@ def _outcome(exercise, function, index):
 
 
 def _equal(a, b):
-    if type(a.error) is not type(b.error) or a.changed != b.changed:
+    if _trouble(a.error) != _trouble(b.error) or a.changed != b.changed:
         return False
     return len(a.parts) == len(b.parts) and all(map(same, a.parts, b.parts))
+
+
+def _trouble(error):
+    """What kind of error it is: its type and words, without numbers and names of classes."""
+    return error and (type(error), re.sub(r"\d+|'\w+' object", "", str(error)))
 
 
 def same(a, b):
@@ -378,11 +386,16 @@ def _known_mistake(exercise, _, got, want):
         name = names[at]
         if name == GRADIENT and len(off) > 1:
             break  # wrong values have a wrong gradient: that it is like another's says nothing
-        for mistake in exercise.mistakes:
+        for mistake in sorted(exercise.mistakes, key=lambda m: m.convention):
             theirs = [_outcome(exercise, mistake.wrong, i) for i in range(len(got))]
-            if _agree(got, theirs, at) and not _agree(theirs, want, at):
+            if _agree(got, theirs, at) and not _agree(theirs, want, at) and _tells(theirs, at):
                 return _named(mistake, f"In `{name}`: ")
     return None
+
+
+def _tells(outcomes, at):
+    """Whether a part is enough to know a mistake by. A bool is not: others may share it."""
+    return all(not isinstance(o.parts[at], bool) for o in outcomes if at < len(o.parts))
 
 
 def _agree(a, b, at):
@@ -406,12 +419,15 @@ def reading(where):
     return f" Read *{heading}* in notebook {number}."
 
 
-def _crash(exercise, answer, got, _):
-    for case, outcome in zip(exercise.cases, got, strict=True):
-        if outcome.error is None:
+def _crash(exercise, answer, got, want):
+    """A verdict on the first error, unless a simpler input has shown a wrong result before it."""
+    for case, outcome, right in zip(exercise.cases, got, want, strict=True):
+        if outcome.error is None and _equal(outcome, right):
             continue
+        if outcome.error is None:
+            return None
         works = sum(other.error is None for other in got)
-        but = f" It works on {works} of {len(got)} inputs, but not here." if works else ""
+        but = f" It runs on {works} of {len(got)} inputs, but not here." if works else ""
         advice = [words for said, words in ADVICE.items() if said in str(outcome.error)]
         return Verdict(
             "crashed",
@@ -436,7 +452,7 @@ def _changed_input(exercise, _answer, got, _want):
 
 def _wrong_kind(exercise, _, got, want):
     """A verdict on what was returned, as far as it is no matter of values."""
-    for case, a, b in zip(exercise.cases, got, want, strict=True):
+    for case, a, b in _that_ran(exercise, got, want):
         if len(a.parts) != len(b.parts):
             names = ", ".join(exercise.parts)
             return Verdict("wrong", f"It should return {len(exercise.parts)} things: {names}.")
@@ -446,10 +462,17 @@ def _wrong_kind(exercise, _, got, want):
     return None
 
 
+def _that_ran(exercise, got, want):
+    """(case, outcome, right outcome) of each input on which the answer raised no error."""
+    return [t for t in zip(exercise.cases, got, want, strict=True) if t[1].error is None]
+
+
 def _kind_problem(name, x, y):
     name = name.capitalize() if name.startswith("the ") else f"`{name}`"
     if x is None:
-        return f"{name} is `None`: is a `return` missing?"
+        return f"{name} is `None`: " + (
+            "is a `return` missing?" if name.startswith("The ") else "it was never computed."
+        )
     if name.endswith(GRADIENT[4:]) and isinstance(x, str):
         return "No gradient reaches the inputs: `.detach()`, `.data`, `.item()` and NumPy cut it."
     if isinstance(y, torch.Tensor):
@@ -509,7 +532,7 @@ def _difference(exercise, got, want):
     """The last resort: the first input with another result, and the numbers."""
     right = sum(map(_equal, got, want))
     said = f"It is right on {right} of {len(got)} inputs. " if right else ""
-    for case, a, b in zip(exercise.cases, got, want, strict=True):
+    for case, a, b in _that_ran(exercise, got, want):
         for name, x, y in zip([*exercise.parts, GRADIENT], a.parts, b.parts, strict=False):
             if same(x, y):
                 continue

@@ -29,6 +29,10 @@ def markdown_cells(path):
     return [cell for cell in read(path).cells if cell.cell_type == "markdown"]
 
 
+def tags(cell):
+    return set(cell.metadata.get("tags", []))
+
+
 def texts(cell):
     """All that a code cell printed or showed, as text."""
     return [o.get("text") or o.get("data", {}).get("text/plain", "") for o in cell.outputs]
@@ -49,10 +53,12 @@ class Record:
 def run(path, monkeypatch, edit=None, trace=False):
     """Run a notebook's cells here, pictures and timings left out, claims recorded, not raised.
 
+    Exercises are left out too: nothing may need them.
     edit: (old, new) text; one cell must contain the old. trace: note which functions are called.
     """
     record = Record()
-    sources = [cell.source for cell in code_cells(path)]
+    cells = [c for c in code_cells(path) if not tags(c) & {"exercise", "help"}]
+    sources = [cell.source for cell in cells]
     if edit:
         (at,) = (i for i, source in enumerate(sources) if edit[0] in source)
         sources[at] = sources[at].replace(*edit)

@@ -139,6 +139,7 @@ def test_writing_into_an_input_and_an_error_are_behaviour_too():
 
     says(writes, "wrong", mistake="in-place")
     says(lambda x, by: x[0, 0, 0, 0], "wrong", mistake="raises")
+    says(lambda x, by: x["a"], "crashed")
 
 
 def test_a_pair_is_judged_part_by_part():
@@ -168,7 +169,7 @@ def test_a_pair_is_judged_part_by_part():
     says(lambda x: (x + 1, 3 * x), "wrong", "twice is 1.5 times", exercise=pair)
     says(lambda x: x, "wrong", "return 2 things: more, twice", exercise=pair)
     says(
-        lambda x: (x + 1, None), "wrong", "`twice` is `None`: is a `return` missing", exercise=pair
+        lambda x: (x + 1, None), "wrong", "`twice` is `None`: it was never computed.", exercise=pair
     )
     says(lambda x: (x + 1, "2x"), "wrong", "`twice` should be a torch tensor", exercise=pair)
 
@@ -194,6 +195,7 @@ def test_a_pair_is_judged_part_by_part():
         (lambda x, by: x * by + x.log(), "1 of the 3 numbers of the result are inf or NaN. Is"),
         (lambda x, by: x * abs(by), "It is right on 2 of 3 inputs. With `x` (3,) float64"),
         (lambda x, by: x * by + (x == 3), "number 2 of the result is 7, expected 6"),
+        (lambda x, by: setattr(x, "data", x.double()) or x * by, "It writes into `x`"),
         (lambda x, by: x.add_(1) * by, "It writes into `x`, which the caller still needs"),
     ],
 )
@@ -273,7 +275,7 @@ def test_words_of_pytorch_are_explained(answer, words):
 
 
 def test_a_crash_on_some_inputs_says_on_how_many_it_works():
-    says(lambda x, by: x[:3].view(3) * by, "crashed", "It works on 2 of 3 inputs, but not here")
+    says(lambda x, by: x[:3].view(3) * by, "crashed", "It runs on 2 of 3 inputs, but not here")
 
 
 def raises(error):
@@ -301,6 +303,10 @@ def test_endless_recursion_is_an_error_like_others():
 def test_an_error_without_words_or_with_backticks_reads_well():
     says(raises(ValueError("a `b`")), "crashed", "ValueError: `a 'b'`")
     says(raises(ValueError()), "crashed", "ValueError, in your line `raise error`. ")
+
+
+def test_a_wrong_result_on_a_simpler_input_is_told_before_a_crash():
+    says(lambda x, by: (x[2] + 1).view(1) * by, "wrong", "has the shape (1,), expected (3,)")
 
 
 def test_the_learners_own_stop_gets_through():

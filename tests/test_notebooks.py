@@ -6,7 +6,7 @@ import re
 
 import pytest
 import refresh
-from course import NOTEBOOKS, ROOT, code_cells, markdown_cells, read, run, texts
+from course import NOTEBOOKS, ROOT, code_cells, markdown_cells, read, run, tags, texts
 
 from course_utils import exercises, predict, predictions
 
@@ -19,10 +19,6 @@ CITED = {
 IGNORED = {"09_what_it_costs.ipynb": {"timing"}}  # why nbval may ignore a cell's output there
 AMERICAN = r"\b(\w{4,}iz(e|es|ed|ing|ation)|center\w*|behavior\w*|colors?|gray)\b"
 LIBRARY = {"rms_norm", "layer_norm", "RMSNorm", "norm", "first_rms_norm"}
-
-
-def tags(cell):
-    return set(cell.metadata.get("tags", []))
 
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem[:2])

@@ -10,7 +10,6 @@ import difflib
 import importlib
 import inspect
 import sys
-import textwrap
 
 from ..checker import diagnose
 from ..notes import markdown
@@ -18,6 +17,13 @@ from ..notes import markdown
 # The file that holds each exercise, in the order of the course.
 _HOME = {
     **dict.fromkeys(("rms_norm", "layer_norm", "rms_norm_module"), "norms"),
+    **dict.fromkeys(("expected_norm", "rms_norm_backward"), "lengths"),
+    **dict.fromkeys(("rms_norm_half", "gemma_norm"), "precision"),
+    **dict.fromkeys(("silu", "swish", "silu_backward"), "activations"),
+    **dict.fromkeys(("swiglu_ffn", "swiglu_module", "swiglu_backward"), "ffn"),
+    **dict.fromkeys(("ffn_params", "intermediate_size", "model_params"), "widths"),
+    **dict.fromkeys(("swiglu_packed", "fuse_gate_up", "shard_gate_up"), "packed"),
+    **dict.fromkeys(("llama_block", "llama_stack", "qk_norm"), "block"),
 }
 NAMES = tuple(_HOME)
 
@@ -56,30 +62,35 @@ def help_with(name):
 
 
 def solution(exercise):
-    """The reference's own source as text: no docstring and no checks of arguments, but with the
+    """The reference's own source as text, without docstring and checks of arguments, and with the
     private helpers that it calls.
     """
-    tree = ast.parse(textwrap.dedent(inspect.getsource(exercise.reference)))
-    lines = textwrap.dedent(inspect.getsource(exercise.reference)).splitlines()
-    dropped = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and (_is_words(node.value) or _is_check(node.value)):
-            dropped |= set(range(node.lineno, node.end_lineno + 1))
-    kept = [line for number, line in enumerate(lines, 1) if number not in dropped]
     home = vars(sys.modules[exercise.reference.__module__])
-    helpers = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id.startswith("_")]
-    helpers = [name for name in dict.fromkeys(helpers) if not name.startswith("_check")]
-    return "\n\n\n".join(["\n".join(kept), *(_source(home[name]) for name in helpers)])
+    shown, waiting = {}, [exercise.reference.__name__]
+    while waiting:
+        name = waiting.pop(0)
+        if name not in shown and callable(home.get(name)):
+            shown[name] = _without_checks(inspect.getsource(home[name]))
+            names = [n.id for n in ast.walk(ast.parse(shown[name])) if isinstance(n, ast.Name)]
+            waiting += [n for n in names if n.startswith("_") and n != "_"]
+    return "\n\n\n".join(shown.values())
 
 
-def _source(helper):
-    return inspect.getsource(helper).rstrip() if callable(helper) else repr(helper)
-
-
-def _is_words(node):
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _without_checks(source):
+    """A function's source lines, comments and all, but for its docstring and what only raises."""
+    dropped = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt) and _is_check(node):
+            dropped |= set(range(node.lineno, node.end_lineno + 1))
+    lines = source.rstrip().splitlines()
+    return "\n".join(line for number, line in enumerate(lines, 1) if number not in dropped)
 
 
 def _is_check(node):
-    called = getattr(node, "func", None)
-    return isinstance(called, ast.Name) and called.id.startswith("_check")
+    """A docstring, a call of a `_check…` function, or an `if` or `for` with nothing else in it."""
+    if isinstance(node, ast.Expr):
+        called = getattr(getattr(node.value, "func", None), "id", "")
+        return isinstance(node.value, ast.Constant) or called.startswith("_check")
+    if isinstance(node, ast.If | ast.For):
+        return not node.orelse and all(map(_is_check, node.body))
+    return isinstance(node, ast.Raise)

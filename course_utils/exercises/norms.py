@@ -92,6 +92,11 @@ def _not_centred(f):
 def _direction(f):
     x, one = draw(1, 1, 6, dtype=torch.float64) + 1, torch.ones(6, dtype=torch.float64)
     factor = (f(x, one, 1e-6) / x).flatten()
+    if 1e-3 < factor.std() / factor.abs().mean() < 0.02:
+        return (
+            f"A token is divided by one number, but your features are multiplied by factors from "
+            f"{factor.min():.4f} to {factor.max():.4f}: that is rounding. Something is in 16 bits."
+        )
     if factor.std() > 1e-3 * factor.abs().mean():
         return (
             f"A token is divided by one number, but your features are multiplied by factors from "
