@@ -306,7 +306,7 @@ SILU_MISTAKES = (
         WRITTEN,
     ),
     Mistake(
-        "clamped",
+        "clamped-argument",
         lambda x: x * torch.sigmoid(x.clamp(-10, 10)),
         "The sigmoid's argument is clamped, so its tail ends: at −1000 there is −0.045 left, and "
         "not nothing. `torch.sigmoid` needs no clamp.",
