@@ -33,8 +33,7 @@ TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 2.5e-2, torch.float32: 1e-4, t
 
 # What PyTorch's own words mean here.
 ADVICE = {
-    "must match the size of tensor": "Shapes are lined up from the right, and a mean or sum loses "
-    "its axis unless `keepdim=True`.",
+    "must match the size of tensor": "Shapes are lined up from the right.",
     "shapes cannot be multiplied": "Weights are stored (out, in), so a projection is `x @ w.T`.",
     "to have the same dtype": "Two dtypes meet: cast the result back to that of x.",
     "modified by an inplace operation": "What the gradient needs was overwritten: leave out `_`, "
@@ -429,6 +428,8 @@ def _crash(exercise, answer, got, want):
         works = sum(other.error is None for other in got)
         but = f" It runs on {works} of {len(got)} inputs, but not here." if works else ""
         advice = [words for said, words in ADVICE.items() if said in str(outcome.error)]
+        if advice and "lined up" in advice[0] and _reduces(answer):
+            advice.append("A mean or sum loses its axis unless `keepdim=True`.")
         return Verdict(
             "crashed",
             f"{_error(outcome.error)}{_line(answer, outcome.error)}. "
@@ -571,6 +572,12 @@ def _line(answer, error):
     homes = {code.co_filename for code in _codes(answer)}
     own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in homes and f.line]
     return f", in your line `{own[-1].line}`" if own else ""
+
+
+def _reduces(answer):
+    """Whether an answer takes a mean, a sum or the like, as far as its names tell."""
+    names = {name for code in _codes(answer) for name in code.co_names}
+    return bool(names & {"mean", "sum", "var", "std", "norm", "vector_norm", "amax"})
 
 
 def _codes(answer):

@@ -126,6 +126,11 @@ REASONS = {
         "float32": "that is L, whose last step is a product. PyTorch is of family F.",
         "error": "nearly: it warns, and goes on.",
     },
+    "caller after float": {
+        1: "so it would be in bfloat16. But for float32 `.float()` has nothing to do, and returns "
+        "x itself.",
+        9: "it is multiplied once.",
+    },
     "counting in bfloat16": {
         1000: "that would be so in float32; bfloat16 has steps of 2 from 256 on.",
         999: "the steps are coarser than that: 2 from 256 on.",
@@ -153,6 +158,12 @@ REASONS = {
         0.25: "that is the slope of σ, which is multiplied by x, here zero.",
         0: "the curve is zero there, and rising.",
         0.75: "that is σ + σ(1 − σ); its second term is multiplied by x, here zero.",
+    },
+    "gate of 5": {
+        3: "that is a gate fully open, at 1. silu(5) is 4.97: it is no share, and can amplify.",
+        2.98: "that is σ(5)·3, a share of 3; silu multiplies by the gate itself too.",
+        5: "that is about silu(5); the other number multiplies it.",
+        8: "they are multiplied, not added.",
     },
     "minimum for β = 2": {
         -0.557: "that is twice SiLU's minimum. A steeper σ closes sooner, and lets less through.",
@@ -229,6 +240,13 @@ REASONS = {
         11008: "that is the width at 4096.",
         20480: "that is 4·D, with no third matrix to make room for.",
     },
+    "width without multiplier": {
+        14336: "that is Llama-3-8B's own. It is not 10922 rounded: the multiplier came before.",
+        10922: "not yet a multiple of 1024.",
+        10240: "that rounds down, and the rule goes up.",
+        11008: "that is the next multiple of 256; here it is 1024.",
+        16384: "that is 4·4096, with no third matrix to make room for.",
+    },
     "width of 70B": {
         24576: "that rounds down, or leaves the multiplier out.",
         28398: "not yet a multiple of 4096.",
@@ -252,6 +270,13 @@ REASONS = {
         100: "attention and embeddings have parameters too.",
     },
     # 07
+    "second hidden number": {
+        2.69: "that is σ(−1)·10; silu has the gate itself, −1, as a factor too.",
+        -10: "that is gate·up, without SiLU.",
+        0: "that is ReLU, which shuts at −1; silu lets a little through.",
+        28.58: "that pairs neighbours, (2, −1) and (3, 10); gate is the first *half*.",
+        5.28: "that is the first, silu(2)·3.",
+    },
     "chunked tokens": {
         "(4, 32, 176)": "that is dim=-1, which splits the features.",
         "(2, 32, 352)": "that is dim=0, which splits the batch.",
@@ -341,6 +366,12 @@ REASONS = {
         "(7, 7, 2)": "vector_norm writes no x², and so nothing has to read it.",
         "(8, 6, 2)": "nearly: the mean and vector_norm write one number a token, next to nothing.",
         "(8, 7, 2)": "nearly: the mean and vector_norm write one number a token, next to nothing.",
+    },
+    "tokens to the ridge": {
+        20: "nearly: so it would be if x and the result moved for nothing.",
+        10: "a token does two operations for each weight of four bytes: half an operation a byte.",
+        5: "the other way round: half an operation a byte for a token, so 10/0.5.",
+        40: "float32 has four bytes a weight, and a token does two operations with it: a half.",
     },
     "gate_proj for one token": {
         "arithmetic": "there is much of it, but one token uses each weight once: two operations "

@@ -263,7 +263,8 @@ def test_a_crash_inside_a_function_of_their_own_shows_its_line():
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (lambda x, by: x.view(-1, 1) + torch.ones(len(x) + 1, 2), "lined up from the right"),
+        (lambda x, by: x.view(-1, 1) + torch.ones(len(x) + 1, 2), "from the right. It was called"),
+        (lambda x, by: x.expand(4, 3) - x.expand(4, 3).mean(-1), "loses its axis unless `keepdim"),
         (lambda x, by: torch.ones(2, 3) @ torch.ones(2, 3), "Weights are stored (out, in)"),
         (lambda x, by: torch.ones(2, 2).half() @ torch.ones(2, 2), "Two dtypes meet"),
         (lambda x, by: x.exp().mul_(by).exp().mul_(0), "What the gradient needs was overwritten"),

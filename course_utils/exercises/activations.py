@@ -914,13 +914,31 @@ def _dx_far_left(f):
     return f"At x = −50 silu is flat: the slope is 0, and yours is {_say(dx)}. {why}"
 
 
+def _second_term(f):
+    """What is wrong with x·σ·(1 − σ), if the other term, σ, is right."""
+    factors = [
+        (_dx_at(f, x) - _sigmoid(x)) / (x * _sigmoid(x) * (1 - _sigmoid(x))) for x in (2.0, -1.0)
+    ]
+    known = {
+        "one σ too many": [_sigmoid(x) for x in (2.0, -1.0)],
+        "one σ too few": [1 / _sigmoid(x) for x in (2.0, -1.0)],
+        "one (1 − σ) too many": [1 - _sigmoid(x) for x in (2.0, -1.0)],
+        "one x too many": [2.0, -1.0],
+        "the wrong sign": [-1.0, -1.0],
+    }
+    for what, wanted in known.items():
+        if all(abs(a - b) < 1e-3 for a, b in zip(factors, wanted, strict=True)):
+            return f"With σ as first term, the second, x·σ·(1 − σ), has {what} in yours."
+    return None
+
+
 def _dx_product_rule(f):
     for x in (2.0, -1.0, -4.0, 0.5):
         dx, h = _dx_at(f, x), 1e-4
         if abs(dx - _exact_slope(x)) < 1e-5:
             continue
         rise = (x + h) * _sigmoid(x + h) - (x - h) * _sigmoid(x - h)
-        why = _whose_slope(f)
+        why = _whose_slope(f) or _second_term(f)
         why = why or "The product rule has two terms: σ(x), and x times the slope of σ, σ·(1 − σ)."
         return (
             f"From x = {_say(x)} to the next 0.0001, silu changes {_say(rise / (2 * h))} times as "
@@ -1041,7 +1059,8 @@ BACKWARD = Exercise(
         Mistake(
             "slope-is-one-minus",
             _by_sigmoid(lambda dy, x, s: dy * (s + x * (1 - s))),
-            "The slope of σ was taken for 1 − σ. It is σ·(1 − σ): the second term needs σ too.",
+            "This is σ + x·(1 − σ). The slope of σ is σ·(1 − σ), so the second term needs a σ too. "
+            "(Written the other way, y + σ·(1 − y), y is silu(x), not x.)",
             STEEP,
         ),
         Mistake(

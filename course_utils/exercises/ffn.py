@@ -349,6 +349,13 @@ def _up_shuts(f):
             "With up weights of zeros the output should be zero, but half of the gate is left: a "
             "sigmoid acts on up. SiLU acts on the gate, and up multiplies as it is."
         )
+    one, two, three = (f(x, g, k * u, d) for k in (1, 2, 3))
+    if not torch.allclose(three - two, two - one, rtol=1e-4, atol=1e-6):
+        return (
+            "With up weights of zeros the output should be zero, and with them doubled it should "
+            "double; yours does neither. Does up go through a function of its own? It multiplies "
+            "as it is, and only the gate goes through SiLU."
+        )
     silu_left = _equal(y, F.silu(x @ g.T) @ d.T)
     why = "silu(gate) is left" if silu_left else f"numbers up to {y.abs().max():.3g} are left"
     return (
@@ -788,6 +795,8 @@ def _module_parameters(f):
         why = "Llama's layer has no bias: `nn.Linear(…, bias=False)`."
     elif all(entry in held for entry in asked):
         why = "A Llama checkpoint has no key for what is more."
+    elif "(7, 5)" not in held and "(5, 7)" not in held:
+        why = "`intermediate_size` is the width itself: use it as it is given."
     elif all(entry.split()[0] in held for entry in asked):
         why = "`nn.Linear(in, out)` keeps its weight as (out, in): gate and up go from D to I."
     else:
@@ -796,6 +805,13 @@ def _module_parameters(f):
         f"With hidden_size 5 and intermediate_size 7 the layer should hold {', '.join(asked)}, "
         f"and nothing else. Yours holds: {held}. {why}"
     )
+
+
+def _random_in_training(f):
+    layer, x = f.answer(5, 7).train(), draw(2, 3, 5)
+    if torch.equal(layer(x), layer(x)):
+        return None
+    return "While it trains, two calls differ: there is dropout inside. Llama's layer has none."
 
 
 def _module_zeros(f):
@@ -1109,7 +1125,7 @@ MODULE = Exercise(
     LAYER,
     ("the list of parameters", "the output", "the output for a large x"),
     _module,
-    remark=lambda f: overflowing_gradient(_of_module(f)),
+    remark=lambda f: _random_in_training(f) or overflowing_gradient(_of_module(f)),
 )
 
 

@@ -24,6 +24,17 @@ ONE_PER_FEATURE = "01 What is `weight` for?"
 # --- expected_norm: what every right answer obeys. f: (mean_square, n, eps) -> float
 
 
+def _mean_square_counts(f):
+    small, large = float(f(1e-6, 16, 1.0)), float(f(1.0, 16, 1.0))
+    if small < 0.1 * large:
+        return None
+    return (
+        f"For n = 16 and eps 1 a token of mean square 1e-6 should come out far shorter than one of "
+        f"mean square 1, and yours are {small:.3g} and {large:.3g}. m/m + eps is 1 + eps: the sum "
+        "m + eps needs brackets."
+    )
+
+
 def _root_n(f):
     ratio = float(f(1.0, 64, 1.0) / f(1.0, 16, 1.0))
     if abs(ratio - 2) < 0.01:
@@ -321,6 +332,7 @@ EXPECTED_NORM = Exercise(
     ),
     (
         Property("not rounded", _not_rounded, EPS),
+        Property("the mean square counts", _mean_square_counts, EPS),
         Property("four times n, twice the length", _root_n, WHY_ROOT_N),
         Property("√n for eps zero", _without_eps, ACCIDENT),
         Property("eps counts", _eps_counts, EPS),

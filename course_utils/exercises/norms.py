@@ -552,6 +552,19 @@ def _shift_free(f):
     return None
 
 
+def _only_bias(f):
+    x, zero = draw(2, 3, 5), torch.zeros(5)
+    y = f(x, zero, _b, 1e-6)
+    if torch.allclose(y, _b.expand_as(x), atol=1e-4):
+        return None
+    if torch.allclose(y + 0 * x, f(x, _w, _b, 1e-6), atol=1e-4):
+        return "The weight changes nothing. It multiplies what was divided, before the bias."
+    return (
+        "With a weight of zeros the bias alone should be left, and there is more. The weight "
+        "multiplies all of (x − mean)/√(variance + eps), then the bias is added: mind the brackets."
+    )
+
+
 def _affine(f):
     x, one, zero = draw(2, 3, 5), torch.ones(5), torch.zeros(5)
     plain = f(x, one, zero, 1e-6)
@@ -716,6 +729,7 @@ LAYER_NORM = Exercise(
     ),
     (
         Property("each token alone", _of_layer_norm(_alone), TOKENS),
+        Property("weight zero leaves the bias", _only_bias, WEIGHT),
         Property("no shift is seen", _shift_free, SHIFT),
         Property("the size goes", _of_layer_norm(_scale), HAND),
         Property("mean zero, spread one", _spread_one, CENTRE),
@@ -737,16 +751,21 @@ LAYER_NORM = Exercise(
 
 
 def _module(answer, dim, eps):
-    """Build a layer and look at it: its parameters, what it returns new, and with weights set."""
+    """Build a layer and look at it: its parameters, what it returns new, what with weights set, and
+    what goes back through it.
+    """
     layer = answer(dim, eps)
     x = 0.1 * draw(2, 3, dim)
     new = layer(x)
     with torch.no_grad():
         layer.weight.copy_(spread(dim))
-    longer = layer(0.1 * draw(1, 7, dim))
+    long = (0.1 * draw(1, 7, dim)).requires_grad_()
+    y = layer(long)
+    sources = [source for source in (long, layer.weight) if source.requires_grad]
+    loss = (y * draw(1, 7, dim, seed=1)).sum()
+    back = torch.autograd.grad(loss, sources, allow_unused=True)
     held = [f"{n} {tuple(p.shape)}{_frozen(p)}" for n, p in layer.named_parameters()]
-    learns = bool(longer.requires_grad and torch.autograd.grad(longer.sum(), layer.weight)[0].any())
-    return ", ".join(held) or "none", new, layer(x), longer, learns
+    return ", ".join(held) or "none", new, layer(x), y, back[0], back[-1] is not None
 
 
 def _frozen(parameter):
@@ -842,7 +861,14 @@ class _OffsetZero(_ZeroStart, _Offset):
 
 class _Data(_Variant):
     def forward(self, x):
-        return layers.rms_norm(x, self.weight.data, self.eps) + 0 * self.weight.sum()
+        return layers.rms_norm(x, self.weight.data, self.eps)
+
+
+class _ConstantStatistic(_Variant):
+    def forward(self, x):
+        with torch.no_grad():
+            r = torch.rsqrt(ms(x) + self.eps)
+        return x * r * self.weight
 
 
 class _Unused(_Variant):
@@ -902,6 +928,13 @@ MODULE = Exercise(
             _Frozen,
             "`weight` needs no gradient, so it never learns. A plain `nn.Parameter` does.",
             WEIGHT,
+        ),
+        Mistake(
+            "detached",
+            _ConstantStatistic,
+            "The values are right, but the gradient of x treats the RMS as a constant. x is inside "
+            "it too: leave out `torch.no_grad()`, `.detach()` and `.data`.",
+            "02 Where can the gradient point?",
         ),
         Mistake(
             "weight-data",
@@ -1006,6 +1039,7 @@ MODULE = Exercise(
         "the new layer's output",
         "the output",
         "a longer output",
+        "the gradient of x",
         "whether the weight learns",
     ),
     _module,

@@ -417,6 +417,11 @@ def _offset(f):
             "gain multiplies feature by feature, after the statistic has been taken of x alone."
         )
     ratio = ratio[..., 0]
+    if ratio.std() > 1e-3 and not _added_alike(f, x, first):
+        return (
+            "What the weight adds grows with the size of x, and should not. It multiplies the "
+            "*normalised* x, and not x as it came."
+        )
     if ratio.std() > 1e-3:
         low, high = (f"{v:.3g}".replace("-", "−") for v in (ratio.min(), ratio.max()))
         return (
@@ -437,6 +442,13 @@ def _offset(f):
         "When a weight goes from 0 to 1 its feature should double, since the gain is 1 + weight. "
         f"Yours is multiplied by {ratio.mean():.3g}. {why or 'Multiply by 1 + weight.'}"
     )
+
+
+def _added_alike(f, x, weight):
+    """Whether a weight adds the same to x as to 10·x, of which the norm makes the same."""
+    none, w = torch.zeros_like(weight).double(), weight.double()
+    added = [f(k * x, w, 1e-9) - f(k * x, none, 1e-9) for k in (1, 10)]
+    return torch.allclose(*added, rtol=1e-3, atol=1e-3)
 
 
 def _not_negative(f):
