@@ -143,15 +143,20 @@ def diagnose(exercise, answer):
     dtype and gradient mode and the like are as they were afterwards. What it prints on the first
     input is shown, so that a print can be used to look inside; the rest is left out.
     """
-    try:
-        with _undisturbed(), _time_limit(SECONDS):
-            return _judge(exercise, answer)
-    except _TooLong as error:
-        return Verdict(
-            "crashed",
-            f"It was stopped after {SECONDS} seconds{_line(answer, error)}. A right answer takes a "
-            "few thousandths of a second: does a loop end?",
-        )
+    with _undisturbed():  # around the watch: what it restores must not be interrupted
+        watch = _Watch(SECONDS)
+        try:
+            try:
+                return _judge(exercise, answer)
+            finally:
+                watch.stop()
+        except _TooLong as error:
+            watch.stop()
+            return Verdict(
+                "crashed",
+                f"It was stopped after {SECONDS} seconds{_line(answer, error)}. A right answer "
+                "takes a few thousandths of a second: does a loop end?",
+            )
 
 
 def _judge(exercise, answer):
@@ -622,34 +627,37 @@ class _TooLong(BaseException):
     """Not an Exception: an answer's own `except Exception` must not swallow it."""
 
 
-@contextlib.contextmanager
-def _time_limit(seconds):
-    """Raise _TooLong in this thread when the time is over, again until it gets through.
+class _Watch:
+    """Raises _TooLong in the thread that made it when the time is over, and each second after.
 
-    A thread that watches, and not a signal: that works on every system and in every thread. It
-    cannot end one single long call into C; that is stopped when it returns.
+    Another thread and not a signal: that works on every system and in every thread. It cannot end
+    one single long call into C; that is stopped when it returns.
     """
-    raise_in, me = ctypes.pythonapi.PyThreadState_SetAsyncExc, ctypes.c_ulong(threading.get_ident())
-    over, lock = threading.Event(), threading.Lock()
 
-    def watch():
-        wait = seconds
-        while not over.wait(wait):
-            with lock:
-                if not over.is_set():
-                    raise_in(me, ctypes.py_object(_TooLong))
-            wait = 0.1
+    def __init__(self, seconds):
+        self._thread = ctypes.c_ulong(threading.get_ident())
+        self._over, self._gate, self._stopped = False, threading.RLock(), threading.Event()
+        threading.Thread(target=self._run, args=(seconds,), daemon=True).start()
 
-    threading.Thread(target=watch, daemon=True).start()
-    try:
-        yield
-    finally:
-        while True:  # it may be raised right here
+    def _run(self, seconds):
+        raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+        while not self._stopped.wait(seconds):
+            with self._gate:
+                if self._over:
+                    return
+                raise_in(self._thread, ctypes.py_object(_TooLong))
+            seconds = 1
+
+    def stop(self):
+        """Raise no more. One that is on its way arrives in here, and is let go."""
+        while True:
             try:
-                with lock:
-                    over.set()
-                raise_in(me, None)  # and take back one that is on its way
-                break
+                with self._gate:
+                    self._over = True
+                self._stopped.set()
+                for _ in range(100):  # Python looks for it at each turn
+                    pass
+                return
             except _TooLong:
                 continue
 

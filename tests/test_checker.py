@@ -421,10 +421,20 @@ def test_it_is_stopped_outside_the_main_thread_too(monkeypatch):
 
 
 def test_the_limit_is_no_danger_to_what_comes_after(monkeypatch):
-    monkeypatch.setattr(checker, "SECONDS", 0.02)
-    for _ in range(30):  # so that the time is over at any point of the code
-        diagnose(EXERCISE, lambda x, by: [x * by for _ in range(3000)].pop())
-    time.sleep(0.2)
+    for i in range(60):  # so that the time is over at any point of the code
+        monkeypatch.setattr(checker, "SECONDS", 0.001 + 0.0002 * i)
+        diagnose(EXERCISE, lambda x, by: [x * by for _ in range(300)].pop())
+    time.sleep(1.2)
+
+
+@pytest.mark.parametrize("answer", [double, endless])
+def test_it_ends_under_a_profiler_too(answer, monkeypatch):
+    monkeypatch.setattr(checker, "SECONDS", 0.2)
+    sys.setprofile(lambda *_: None)
+    try:
+        assert diagnose(EXERCISE, answer).status in ("right", "crashed")
+    finally:
+        sys.setprofile(None)
 
 
 # --- quiet

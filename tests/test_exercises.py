@@ -134,6 +134,15 @@ def test_the_solution_runs_and_is_right(exercise):
     assert exercises.check(exercise.name, namespace[exercise.reference.__name__])
 
 
+def test_authors_can_print_all_mistakes_and_what_is_said_of_them():
+    from course_utils.exercises.__main__ import table
+
+    lines = " ".join(" ".join(table()).split())
+    for _, mistake in MISTAKES:
+        assert f" {mistake.id} " in lines and " ".join(mistake.message.split()) in lines
+    assert sum(line.endswith(" properties") for line in table(["silu", "swish"])) == 2
+
+
 def test_an_unknown_exercise_is_named_with_what_there_is():
     with pytest.raises(ValueError, match="no exercise is called 'rms_nrom'; there is rms_norm"):
         exercises.check("rms_nrom", lambda x: x)
