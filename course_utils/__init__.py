@@ -11,7 +11,7 @@ _HOME = {
     **dict.fromkeys(("check", "help_with"), "exercises"),
     **dict.fromkeys(("RMSNorm", "layer_norm", "rms_norm"), "layers"),
     **dict.fromkeys(("SwiGLU", "FusedSwiGLU", "LlamaBlock"), "layers"),
-    **dict.fromkeys(("silu", "swish", "gated_ffn", "llama_block"), "layers"),
+    **dict.fromkeys(("silu", "swish", "gated_ffn", "llama_block", "llama_stack"), "layers"),
     **dict.fromkeys(("ModelConfig", "intermediate_size", "ffn_params"), "sizes"),
     **dict.fromkeys(("model_params", "params_by_part", "published_models"), "sizes"),
 }

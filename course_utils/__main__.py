@@ -2,8 +2,13 @@
 
 import sys
 
-from .environment import examine
 from .notes import say
+
+try:
+    from .environment import examine
+except ModuleNotFoundError as missing:
+    name = missing.name.partition(".")[0]
+    sys.exit(f"{name} is missing: pip install {name}")
 
 problems = 0
 for name, found, wanted, advice in examine():

@@ -26,7 +26,6 @@ import torch
 
 SECONDS = 5  # that an answer may take, all its calls together
 SIGNS = {"right": "✔", "not attempted": "○", "other convention": "◇", "wrong": "✘", "crashed": "✘"}
-GRADIENT = "the gradient"
 # How far two right answers may be apart, relative to the largest number: a few roundings.
 TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 2.5e-2, torch.float32: 1e-4, torch.float64: 1e-4}
 
@@ -34,11 +33,21 @@ TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 2.5e-2, torch.float32: 1e-4, t
 # What PyTorch's own words mean here.
 ADVICE = {
     "must match the size of tensor": "Shapes are lined up from the right.",
-    "shapes cannot be multiplied": "Weights are stored (out, in), so a projection is `x @ w.T`.",
+    "shapes cannot be multiplied": "Weights are stored (out, in): is it `x @ w.T`? If so, x has "
+    "the wrong number of features.",
     "to have the same dtype": "Two dtypes meet: cast the result back to that of x.",
     "modified by an inplace operation": "What the gradient needs was overwritten: leave out `_`, "
     "`+=` and `inplace=True`.",
-    "is not defined": "Is it spelt otherwise where it was made, or is an import missing?",
+    "being modified inplace": "What the gradient needs was overwritten: leave out `_`, `+=` and "
+    "`inplace=True`.",
+    "call numpy() on Tensor": "NumPy knows no gradients: stay with torch.",
+    "can be converted to Python scalars": "`math` takes one number: use torch's own function.",
+    "is not defined": "Is it spelt otherwise where it was made, or is an import or `self.` missing?",
+    "before Module.__init__() call": "Call `super().__init__()` first.",
+    "_backward_hooks": "Call `super().__init__()` first.",
+    "Boolean value of Tensor": "`if` cannot ask a whole tensor: `torch.where` asks each number.",
+    "unsupported operand type(s)": "One of the two is no tensor: is a function or module not called?",
+    "must be Tensor, not": "Is a function or module not called, or its `.weight` meant?",
 }
 
 
@@ -206,7 +215,7 @@ def _watch(exercise, answer, case, quiet=True):
             several = len(exercise.parts) > 1 and isinstance(returned, tuple | list)
             parts = tuple(returned) if several else (returned,)
             if case.grad and len(parts) == len(exercise.parts):
-                parts += (_gradient(parts, leaves),)
+                parts += _gradients(parts, leaves)
     except (_TooLong, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit too: an answer may call exit()
@@ -236,15 +245,16 @@ def _copy(value):
     return type(value)(map(_copy, value)) if type(value) in (list, tuple) else value
 
 
-def _gradient(parts, leaves):
-    """The gradient of a fixed mixture of all parts, as one vector; a word if there is none."""
+def _gradients(parts, leaves):
+    """The gradients of a fixed mixture of all parts, one for each leaf; words if there is none."""
     floats = [p for p in parts if isinstance(p, torch.Tensor) and p.requires_grad]
     if not floats:
-        return "none"
+        return ("none",) * len(leaves)
     loss = sum((p.double() * _direction(p)).sum() for p in floats)
     found = torch.autograd.grad(loss, leaves, allow_unused=True)
-    found = [torch.zeros_like(x) if g is None else g for g, x in zip(found, leaves, strict=True)]
-    return torch.cat([g.flatten().double() for g in found])
+    return tuple(
+        torch.zeros_like(x) if g is None else g for g, x in zip(found, leaves, strict=True)
+    )
 
 
 def _direction(p):
@@ -354,7 +364,8 @@ def _is_unwritten(answer, error):
     words), or a body of `pass`, `...` or a docstring alone.
     """
     if isinstance(error, NotImplementedError) and not str(error):
-        return True
+        frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+        return frames[-1] in _codes(answer)  # and not in another function that it calls
     if inspect.isclass(answer):
         return not _codes(answer) and answer.__bases__ in ((torch.nn.Module,), (object,))
     code = getattr(answer, "__code__", None)
@@ -382,19 +393,28 @@ def _known_mistake(exercise, _, got, want):
         theirs = (_outcome(exercise, mistake.wrong, i) for i in range(len(got)))
         if all(_equal(a, b) for a, b in zip(got, theirs, strict=True)):
             return _named(mistake)
-    names = [*exercise.parts, GRADIENT]
     if any(outcome.error or outcome.changed for outcome in got):
         return None
+    names, returned = _names(exercise), range(len(exercise.parts))
     off = [at for at in range(len(names)) if not _agree(got, want, at)]
     for at in off:
-        name = names[at]
-        if name == GRADIENT and len(off) > 1:
+        if at not in returned and off[0] in returned:
             break  # wrong values have a wrong gradient: that it is like another's says nothing
         for mistake in sorted(exercise.mistakes, key=lambda m: m.convention):
             theirs = [_outcome(exercise, mistake.wrong, i) for i in range(len(got))]
-            if _agree(got, theirs, at) and not _agree(theirs, want, at) and _tells(theirs, at):
-                return _named(mistake, f"In `{name}`: ")
+            alone = all(_agree(theirs, want, other) for other in returned if other != at)
+            like = alone and _agree(got, theirs, at) and not _agree(theirs, want, at)
+            if like and _tells(theirs, at):
+                return _named(mistake, names[at] if len(returned) > 1 else "")
     return None
+
+
+def _names(exercise):
+    """What parts of an outcome are called: those that are returned, then the gradients."""
+    args = next((case.args for case in exercise.cases if case.grad), ())
+    floats = [isinstance(arg, torch.Tensor) and arg.is_floating_point() for arg in args]
+    pairs = zip(exercise.arguments, floats, strict=False)
+    return [*exercise.parts, *(f"the gradient of `{name}`" for name, is_float in pairs if is_float)]
 
 
 def _tells(outcomes, at):
@@ -412,8 +432,9 @@ def _agree(a, b, at):
     return True
 
 
-def _named(mistake, where=""):
+def _named(mistake, part=""):
     status = "other convention" if mistake.convention else "wrong"
+    where = "" if not part or _part(part) in mistake.message else f"In {_part(part)}: "
     return Verdict(status, f"{where}{mistake.message}{reading(mistake.read)}", mistake.id)
 
 
@@ -451,7 +472,7 @@ def _changed_input(exercise, _answer, got, _want):
             return Verdict(
                 "wrong",
                 f"It writes into {names}, which the caller still needs ({_called(exercise, case)})."
-                " Methods that end in `_`, `+=` and `out=` write in place; make a new tensor.",
+                " Methods that end in `_`, `+=`, `/=` and `out=` write in place; make a new tensor.",
             )
     return None
 
@@ -462,7 +483,7 @@ def _wrong_kind(exercise, _, got, want):
         if len(a.parts) != len(b.parts):
             names = ", ".join(exercise.parts)
             return Verdict("wrong", f"It should return {len(exercise.parts)} things: {names}.")
-        for name, x, y in zip([*exercise.parts, GRADIENT], a.parts, b.parts, strict=False):
+        for name, x, y in zip(_names(exercise), a.parts, b.parts, strict=False):
             if problem := _kind_problem(name, x, y):
                 return Verdict("wrong", f"{problem} It was called {_called(exercise, case)}.")
     return None
@@ -474,12 +495,13 @@ def _that_ran(exercise, got, want):
 
 
 def _kind_problem(name, x, y):
-    name = name.capitalize() if name.startswith("the ") else f"`{name}`"
+    name = _part(name)
+    name = name[0].upper() + name[1:]
     if x is None:
         return f"{name} is `None`: " + (
             "is a `return` missing?" if name.startswith("The ") else "it was never computed."
         )
-    if name.endswith(GRADIENT[4:]) and isinstance(x, str):
+    if name.startswith("The gradient") and isinstance(x, str):
         return "No gradient reaches the inputs: `.detach()`, `.data`, `.item()` and NumPy cut it."
     if isinstance(y, torch.Tensor):
         off = _tensor_problem(x, y)
@@ -539,31 +561,43 @@ def _difference(exercise, got, want):
     right = sum(map(_equal, got, want))
     said = f"It is right on {right} of {len(got)} inputs. " if right else ""
     for case, a, b in _that_ran(exercise, got, want):
-        for name, x, y in zip([*exercise.parts, GRADIENT], a.parts, b.parts, strict=False):
+        for at, (name, x, y) in enumerate(zip(_names(exercise), a.parts, b.parts, strict=False)):
             if same(x, y):
                 continue
-            if name == GRADIENT:
-                said += "The values are right, but the gradient is not: autograd went another way. "
+            if at >= len(exercise.parts):
+                said += (
+                    "The values are right, but the gradient is not: something is a constant for "
+                    "autograd, by `.detach()`, `.data`, `.item()` or `torch.no_grad()`. "
+                )
             said += f"{_called(exercise, case).capitalize()}, {_gap(name, x, y)}"
             return Verdict("wrong", f"{said}{reading(exercise.read)}")
     raise AssertionError(f"{exercise.name}: outcomes differ, but no part does")
 
 
 def _gap(name, x, y):
+    name = _part(name)
     if not isinstance(y, torch.Tensor):
         return f"{name} is {_value(x)}, expected {_value(y)}."
     if (~x.isfinite() & y.isfinite()).any():
         lost = int((~x.isfinite() & y.isfinite()).sum())
         return f"{lost} of the {x.numel()} numbers of {name} are inf or NaN, and should not be."
     x, y = x.double().flatten(), y.double().flatten()
+    if not x.any():
+        return f"{name} is zero, and should not be."
     ratio = (x / y)[y != 0]
-    if len(ratio) > 1 and ratio.isfinite().all() and ratio.std() < 1e-3 * ratio.mean().abs():
-        return f"every number of {name} is {ratio.mean().item():.4g} times the right one."
+    mean = ratio.mean().item() if len(ratio) > 1 else 1.0
+    if abs(mean - 1) > 5e-3 and ratio.std() < 1e-3 * abs(mean):
+        return f"every number of {name} is {mean:.4g} times the right one."
     at = (x - y).nan_to_num().abs().argmax().item()
     return f"number {at} of {name} is {x[at].item():.4g}, expected {y[at].item():.4g}."
 
 
 # --- In words
+
+
+def _part(name):
+    """A part as it stands in a sentence: words as they are, a variable as code."""
+    return name if name.startswith(("the ", "a ", "whether ")) else f"`{name}`"
 
 
 def _error(error):
@@ -599,7 +633,8 @@ def _called(exercise, case):
 def _given(name, value):
     if isinstance(value, torch.Tensor):
         return f"`{name}` {tuple(value.shape)} {_short(value.dtype)}"
-    return f"`{name}`" if callable(value) else f"`{name}` = {_value(value)}"
+    said = _value(value)
+    return f"`{name}`" if callable(value) or said.endswith("…") else f"`{name}` = {said}"
 
 
 def _value(value):

@@ -224,6 +224,17 @@ class LlamaBlock(nn.Module):
         return llama_block(x, self.self_attn, self.mlp, *norms)  # (B, T, D)
 
 
+def llama_stack(x, blocks, final_norm, head):
+    """A model behind its embedding: the blocks in order, one more norm, then the head.
+
+    x: (B, T, D). blocks: a list of functions or modules from (B, T, D) to (B, T, D), and so is
+    final_norm. head: from (B, T, D) to (B, T, vocabulary). Returns the logits, (B, T, vocabulary).
+    """
+    for block in blocks:
+        x = block(x)  # (B, T, D)
+    return head(final_norm(x))  # (B, T, vocabulary)
+
+
 def _upcast(x):
     """At least float32: squares overflow float16 from 256 on and lose digits in bfloat16."""
     return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -99,7 +99,8 @@ class Parts(NamedTuple):
 
 def params_by_part(config):
     """The parameters of a ModelConfig, as Parts."""
-    c = _as_config(config)
+    _check_config(config)
+    c = config
     q_out, kv_out = c.num_attention_heads * c.head_dim, c.num_kv_heads * c.head_dim
     attention = 2 * c.hidden_size * q_out + 2 * c.hidden_size * kv_out  # q and o; k and v
     if c.qkv_bias:
@@ -183,10 +184,9 @@ def _value(column, text):
     return float(text) if column in ("norm_eps", "multiplier") else int(text)
 
 
-def _as_config(config):
+def _check_config(config):
     if not isinstance(config, ModelConfig):
         raise TypeError(f"config must be a ModelConfig, got {type(config).__name__}")
-    return config
 
 
 def _check_multiplier(value):

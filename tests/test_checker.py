@@ -151,7 +151,7 @@ def test_a_pair_is_judged_part_by_part():
         ("x",),
         both,
         (Case((X,), grad=True), Case((X.double(),))),
-        (Mistake("minus", lambda x: (x - 1, x), "It subtracts. Add.", READ),),
+        (Mistake("minus", lambda x: (x - 1, 2 * x), "It subtracts. Add.", READ),),
         (),
         ("Add.",),
         1,
@@ -160,13 +160,13 @@ def test_a_pair_is_judged_part_by_part():
     )
     says(lambda x: [x + 1, x + x], "right", exercise=pair)
     says(
-        lambda x: (x - 1, 2 * x),
+        lambda x: (x - 1, 3 * x),
         "wrong",
         "In `more`: It subtracts.",
         mistake="minus",
         exercise=pair,
     )
-    says(lambda x: (x + 1, 3 * x), "wrong", "twice is 1.5 times", exercise=pair)
+    says(lambda x: (x + 1, 3 * x), "wrong", "`twice` is 1.5 times", exercise=pair)
     says(lambda x: x, "wrong", "return 2 things: more, twice", exercise=pair)
     says(
         lambda x: (x + 1, None), "wrong", "`twice` is `None`: it was never computed.", exercise=pair
@@ -380,15 +380,14 @@ def endless(x, by):
 
 
 def endless_and_stubborn(x, by):
-    stop = time.monotonic() + 5  # so that a broken checker fails this test and does not hang it
-    while time.monotonic() < stop:
+    for _ in range(2):
         try:
-            while time.monotonic() < stop:
+            while True:
                 pass
         except:  # noqa: E722
-            if random.random() < 0.3:
-                raise
-    return x
+            pass
+    while True:
+        pass
 
 
 def endless_but_for_exceptions(x, by):

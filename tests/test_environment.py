@@ -96,3 +96,14 @@ def test_the_command_speaks_without_torch_and_without_its_signs():
     )
     assert done.returncode == 1 and not done.stderr
     assert re.search(r"^\? torch .*missing: pip install 'torch>=2.8'$", done.stdout, re.M)
+
+
+def test_the_command_speaks_without_packaging_too():
+    code = (
+        "import runpy, sys; sys.modules['packaging'] = None\n"
+        "runpy.run_module('course_utils', run_name='__main__')"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 1
+    assert re.fullmatch(r"packaging is missing: pip install packaging\n", done.stderr)

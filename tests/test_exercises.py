@@ -1,11 +1,13 @@
 """The catalogue tests itself: right answers pass, mistakes are told apart, words lead on."""
 
+import copy
 import dataclasses
 import importlib
 import inspect
 import re
 
 import pytest
+import torch
 from course import NOTEBOOKS, ROOT, markdown_cells
 
 from course_utils import checker, exercises
@@ -63,12 +65,10 @@ def test_each_mistake_is_named(exercise, mistake):
 
 
 def test_each_property_is_broken_by_some_mistake():
-    broken = {}
     for exercise in EXERCISES:
         for rule in exercise.properties:
             answers = (checker._asked(exercise, m.wrong) for m in exercise.mistakes)
-            broken[rule.name] = broken.get(rule.name) or any(says(rule, a) for a in answers)
-    assert [name for name, some in broken.items() if not some] == []
+            assert any(says(rule, answer) for answer in answers), (exercise.name, rule.name)
 
 
 def says(rule, answer):
@@ -84,6 +84,8 @@ def test_without_the_catalogue_something_useful_is_said(exercise, mistake):
     verdict = checker.diagnose(dataclasses.replace(exercise, mistakes=()), mistake.wrong)
     assert verdict.status in ("wrong", "crashed")
     assert whole_sentences(verdict.message), verdict.message
+    if re.search(r"number \d+ of", verdict.message):  # where no property speaks
+        assert "the gradient of" in verdict.message, verdict.message
 
 
 @each_exercise
@@ -110,11 +112,21 @@ def test_the_reference_takes_the_arguments_that_the_exercise_names(exercise):
 
 
 @each_exercise
-def test_no_check_changes_the_reference_or_its_inputs(exercise):
-    before = [checker._copies(case)[0] for case in exercise.cases]
-    exercises.check(exercise.name, exercise.reference)
+def test_an_answer_that_wipes_its_inputs_wipes_copies(exercise):
+    """So that the next check finds what the first one found."""
+    before = [copy.deepcopy(case.args) for case in exercise.cases]
+
+    def wipes(*args):
+        for arg in args:
+            if isinstance(arg, torch.Tensor):
+                arg.zero_()
+
+    if inspect.isfunction(exercise.reference):
+        exercises.check(exercise.name, wipes)
     for case, args in zip(exercise.cases, before, strict=True):
-        assert checker._changed(exercise, case, args) == ()
+        tensors = [pair for pair in zip(case.args, args, strict=True) if torch.is_tensor(pair[0])]
+        assert all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in tensors)
+    assert exercises.check(exercise.name, exercise.reference)
 
 
 @each_exercise

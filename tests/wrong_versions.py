@@ -242,6 +242,11 @@ LIBRARY = {
         ),
     },
     # layers of 08
+    layers.llama_stack: {
+        "no final norm": ("final_norm(x)", "x"),
+        "final norm after the head": ("head(final_norm(x))", "final_norm(head(x))"),
+        "blocks left out": ("x = block(x)", "block(x)"),
+    },
     layers.llama_block: {
         "residual carries norm(x)": ("x = x + attn(norm1(x))", "x = norm1(x) + attn(norm1(x))"),
         "second residual carries norm(x)": ("x + ffn(norm2(x))", "norm2(x) + ffn(norm2(x))"),
@@ -633,10 +638,10 @@ CELLS = {
     ("03", "F.rms_norm(tiny, (4,))", "F.rms_norm(tiny, (4,), eps=1e-6)"): [
         "eps=None is 1.19e-7 in all three dtypes"
     ],
-    ("03", "mine.float().mul_(3)", "mine.float().mul(3)"): [
+    ("03", "mine.float().mul_(3)  # in place", "mine.float().mul(3)"): [
         "In float32 x.float() is x: writing into it changes x"
     ],
-    ("03", "mine.float().mul_(3)", "mine.mul_(3)"): ["In bfloat16 x.float() is a copy"],
+    ("03", "mine.float().mul_(3)  # in place", "mine.mul_(3)"): ["In bfloat16 x.float() is a copy"],
     ("03", "count = torch.tensor(0.0).bfloat16()", "count = torch.tensor(0.0)"): [
         "A bfloat16 counter sticks at 256: 256 + 1 rounds to 256"
     ],
@@ -898,10 +903,6 @@ CELLS = {
     ],
     ("08", "bare = head(10 * x)", "bare = head(x)"): [
         "Without the final norm they are ten times as large"
-    ],
-    ("08", "head(final_norm(x))", "head(x)"): [
-        "With zero blocks the logits are head(x / RMS(x))",
-        "With zero blocks 10·x gives the same logits",
     ],
     ("08", "RMSNorm(D), ends[1]", "ends[1]"): [
         "Llama-2-7B's RMSNorms hold 65 vectors of 4096",

@@ -63,16 +63,17 @@ def help_with(name):
 
 def solution(exercise):
     """The reference's own source as text, without docstring and checks of arguments, and with the
-    private helpers that it calls.
+    functions of its file that it calls.
     """
     home = vars(sys.modules[exercise.reference.__module__])
     shown, waiting = {}, [exercise.reference.__name__]
     while waiting:
         name = waiting.pop(0)
-        if name not in shown and callable(home.get(name)):
+        own = getattr(home.get(name), "__module__", None) == exercise.reference.__module__
+        if name not in shown and own:
             shown[name] = _without_checks(inspect.getsource(home[name]))
-            names = [n.id for n in ast.walk(ast.parse(shown[name])) if isinstance(n, ast.Name)]
-            waiting += [n for n in names if n.startswith("_") and n != "_"]
+            calls = [n.func for n in ast.walk(ast.parse(shown[name])) if isinstance(n, ast.Call)]
+            waiting += [called.id for called in calls if isinstance(called, ast.Name)]
     return "\n\n\n".join(shown.values())
 
 

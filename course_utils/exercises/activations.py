@@ -279,8 +279,8 @@ SILU_MISTAKES = (
     Mistake(
         "S05",
         lambda x: _growing(x, x),
-        "For large x, e^x/(1 + e^x) is inf/inf, NaN: above 88 in float32, above 11 in float16. "
-        "The exponential must only shrink, or leave it to `torch.sigmoid`.",
+        "For large x this is inf or NaN: x·e^x leaves float32 above 84, and float16 below 9. Let "
+        "the exponential only shrink, or leave it to `torch.sigmoid`.",
         WRITTEN,
     ),
     Mistake(
@@ -597,6 +597,7 @@ SWISH_CASES = (
     Case((_both_signs, 0.5), "a small β", grad=True),
     Case((_both_signs, 1.0), "β = 1"),
     Case((_both_signs, 0.0), "β = 0"),
+    Case((_both_signs, -1.0), "a negative β"),
     Case((draw(4, 4, seed=1), 10.0), "a large β"),
     Case((2 * draw(3, 4, seed=1).double() - 1, 1.5), grad=True),
     Case((2 * draw(3, 4, seed=2).half(), 1.5)),
@@ -674,8 +675,8 @@ SWISH = Exercise(
         Mistake(
             "softplus-beta",
             lambda x, beta: x * torch.sigmoid(math.log1p(math.exp(beta)) * x),
-            "Here β goes through softplus first, as some do to keep a *learned* β above zero. It "
-            "is a given number in this exercise: x·σ(βx).",
+            "Here β goes through softplus first, as in the code of Residual Flows, which learns β. "
+            "It is a given number in this exercise: x·σ(βx).",
             BETA,
             convention=True,
         ),
@@ -1149,8 +1150,7 @@ BACKWARD = Exercise(
         Mistake(
             "exponentials",
             _of_exponentials,
-            "Far to the left this is NaN: e^(−x) is inf, and inf/inf, or 0 · inf in autograd of "
-            "x/(1 + e^(−x)), is none. With `torch.sigmoid` the slope is σ·(1 + x·(1 − σ)).",
+            "Far to the left this is NaN: e^(−x) is inf, and inf/inf and 0 · inf are NaN. With `torch.sigmoid` the slope is σ·(1 + x·(1 − σ)).",
             WRITTEN,
         ),
         Mistake(

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from .. import layers
 from ..checker import Case, Exercise, Mistake, Property
 from ..layers import llama_block, rms_norm
 from ._inputs import draw, spread
@@ -17,7 +18,7 @@ TWO_LINES = "08 Which two lines is that?"
 ZERO = "08 What if both sublayers return zero?"
 ELSE = "08 Where else could the norm go?"
 QUIZ = "08 Quiz: why is Llama called a pre-norm model?"
-PARAMETERS = "08 Where are the parameters?"
+INSIDE = "08 Exercise, optional: a norm inside attention"
 KEEPDIM = "01 Why was `keepdim` silent?"
 TOKENS = "01 Do tokens see each other?"
 CENTRE = "01 What does LayerNorm do besides?"
@@ -618,17 +619,6 @@ LLAMA_BLOCK = Exercise(
 # --- llama_stack
 
 
-def llama_stack(x, blocks, final_norm, head):
-    """A model behind its embedding: the blocks in order, one more norm, then the head.
-
-    x: (B, T, D). blocks: a list of functions or modules from (B, T, D) to (B, T, D), and so is
-    final_norm. head: from (B, T, D) to (B, T, vocabulary). Returns the logits, (B, T, vocabulary).
-    """
-    for block in blocks:
-        x = block(x)  # (B, T, D)
-    return head(final_norm(x))  # (B, T, vocabulary)
-
-
 def _run_stack(answer, x, blocks, final_norm, head):
     calls = []
     parts = [Part(f"block {i}", block, calls) for i, block in enumerate(blocks, 1)]
@@ -739,7 +729,7 @@ def _only(choose):
     """The stack with some of the blocks alone."""
 
     def stack(x, blocks, n, head):
-        return llama_stack(x, choose(list(blocks)), n, head)
+        return layers.llama_stack(x, choose(list(blocks)), n, head)
 
     return stack
 
@@ -792,7 +782,7 @@ STACK_MISTAKES = (
     ),
     Mistake(
         "norm-first-and-last",
-        lambda x, blocks, n, head: llama_stack(n(x), blocks, n, head),
+        lambda x, blocks, n, head: layers.llama_stack(n(x), blocks, n, head),
         "The final norm is used twice, also before the first block. That block normalises what "
         "it reads by itself; leave the first use out.",
         ZERO,
@@ -909,14 +899,14 @@ STACK_MISTAKES = (
     ),
     Mistake(
         "softmax",
-        lambda *args: llama_stack(*args).softmax(-1),
+        lambda *args: layers.llama_stack(*args).softmax(-1),
         "These are probabilities: a softmax has been taken. Logits are what the head returns; a "
         "loss such as `F.cross_entropy` takes the softmax by itself.",
         ZERO,
     ),
     Mistake(
         "log-softmax",
-        lambda *args: llama_stack(*args).log_softmax(-1),
+        lambda *args: layers.llama_stack(*args).log_softmax(-1),
         "These are log-probabilities: a log-softmax has been taken. Logits are what the head "
         "returns; a loss such as `F.cross_entropy` does the rest.",
         ZERO,
@@ -934,7 +924,7 @@ STACK_MISTAKES = (
 LLAMA_STACK = Exercise(
     "llama_stack",
     ("x", "blocks", "final_norm", "head"),
-    llama_stack,
+    layers.llama_stack,
     STACK_CASES,
     STACK_MISTAKES,
     (
@@ -1062,8 +1052,8 @@ QK_MISTAKES = (
         "full",
         _over(-2, -1),
         "There is one statistic for all heads of a token. OLMo 2 does so, before it splits into "
-        "heads, with a weight for each of them. This exercise asks Qwen 3's: each head by itself, "
-        "over head_dim alone.",
+        "heads, with a weight for every feature of every head. This exercise asks for Qwen 3's: each "
+        "head by itself, over head_dim alone.",
         TOKENS,
         convention=True,
     ),
@@ -1121,13 +1111,13 @@ QK_MISTAKES = (
         _by_head,
         "The weight runs along the *heads*. It has one number for each feature of a head, "
         "(head_dim,), and all heads share it: it lines up with the last axis by itself.",
-        PARAMETERS,
+        INSIDE,
     ),
     Mistake(
         "layer-norm",
         lambda q, w, eps: F.layer_norm(q, q.shape[-1:], w, None, eps),
         "This is LayerNorm of each head: it subtracts the mean first, as ViT-22B does with its "
-        "queries and keys. This exercise asks Qwen 3's RMSNorm, which only divides.",
+        "queries and keys. This exercise asks for Qwen 3's RMSNorm, which only divides.",
         CENTRE,
         convention=True,
     ),
@@ -1135,7 +1125,7 @@ QK_MISTAKES = (
         "cosine",
         lambda q, w, eps: F.normalize(q, dim=-1) * w,
         "This brings each head to *length* 1, as in the first paper on query-key normalisation "
-        "(Henry et al. 2020). This exercise asks Qwen 3's RMSNorm: RMS 1, and `eps` under the "
+        "(Henry et al. 2020). This exercise asks for Qwen 3's RMSNorm: RMS 1, and `eps` under the "
         "root.",
         LENGTH,
         convention=True,
@@ -1160,14 +1150,14 @@ QK_MISTAKES = (
         lambda q, w, eps: rms_norm(q.transpose(1, 2), w, eps),
         "The heads have moved before the tokens, (B, heads, T, head_dim). The norm reads the last "
         "axis alone, so nothing needs to move: return the shape of q.",
-        PARAMETERS,
+        INSIDE,
     ),
     Mistake(
         "reshaped-back",
         lambda q, w, eps: rms_norm(q.transpose(1, 2), w, eps).reshape(q.shape),
         "`reshape` does not undo `transpose`: it deals the numbers out anew, to other tokens and "
         "other heads. Nothing needs to move at all: the norm reads the last axis alone.",
-        PARAMETERS,
+        INSIDE,
     ),
     Mistake(
         "R27",
@@ -1191,7 +1181,7 @@ QK_NORM = Exercise(
     QK_MISTAKES,
     (
         Property("each head alone", _heads_alone, TOKENS),
-        Property("the weight along head_dim", _one_weight, PARAMETERS),
+        Property("the weight along head_dim", _one_weight, INSIDE),
         *(
             Property(rule.name, _of_one_head(rule.broken), rule.read)
             for rule in RMS_RULES
@@ -1203,7 +1193,7 @@ QK_NORM = Exercise(
         "It is the last axis, and RMSNorm averages over the last axis. You may call `rms_norm`.",
     ),
     5,
-    PARAMETERS,
+    INSIDE,
 )
 
 EXERCISES = (LLAMA_BLOCK, LLAMA_STACK, QK_NORM)

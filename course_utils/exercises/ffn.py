@@ -12,6 +12,7 @@ from torch import nn
 from .. import layers
 from ..checker import Case, Exercise, Mistake, Property
 from ._inputs import draw
+from .norms import frozen
 
 HAND = "05 Two numbers by hand"
 LAYER = "05 How do units make a layer?"
@@ -236,8 +237,8 @@ UNITS = (
     Mistake(
         "S05",
         lambda g, u: g * torch.exp(g) / (1 + torch.exp(g)) * u,
-        "For gates above 88 `torch.exp(gate)` is inf in float32, and inf/inf is NaN. "
-        "`torch.sigmoid(gate)` is the same number and does not overflow.",
+        "For gates above 84 the product with exp(gate) leaves float32, and what comes out is inf "
+        "or NaN. exp(gate)/(1 + exp(gate)) is `torch.sigmoid(gate)`, which does not overflow.",
         WRITTEN,
     ),
     Mistake(
@@ -586,7 +587,8 @@ def _ffn(unit):
     return lambda x, w_gate, w_up, w_down: unit(x @ w_gate.T, x @ w_up.T) @ w_down.T
 
 
-def _swiglu(gate, up):
+def swiglu(gate, up):
+    """One right unit."""
     return F.silu(gate) * up
 
 
@@ -594,21 +596,22 @@ def _not_transposed(*names):
     def wrong(x, w_gate, w_up, w_down):
         w = {"w_gate": w_gate, "w_up": w_up, "w_down": w_down}
         gate, up, down = (v if name in names else v.T for name, v in w.items())
-        return _swiglu(x @ gate, x @ up) @ down
+        return swiglu(x @ gate, x @ up) @ down
 
-    words = " and ".join(f"`{name}`" for name in names)
+    words = " and ".join(", ".join(f"`{name}`" for name in names).rsplit(", ", 1))
     return Mistake(
         "not-transposed-" + "-".join(name.removeprefix("w_") for name in names),
         wrong,
         f"Not transposed: {words}. Weights are stored (out, in), as `nn.Linear` does, so it is "
-        "`x @ w.T`. When D ≠ I PyTorch raises; when D = I it is silently wrong.",
+        "`x @ w.T`, or `F.linear(x, w)`, which transposes by itself. When D ≠ I PyTorch raises; "
+        "when D = I it is silently wrong.",
         SLIPS,
     )
 
 
 def _reshaped(x, w_gate, w_up, w_down):
     gate, up, down = (w.reshape(w.shape[::-1]) for w in (w_gate, w_up, w_down))
-    return _swiglu(x @ gate, x @ up) @ down
+    return swiglu(x @ gate, x @ up) @ down
 
 
 def _normalised(x, w_gate, w_up, w_down):
@@ -625,7 +628,7 @@ FFN = Exercise(
         *with_units(_ffn),
         Mistake(
             "G12",
-            lambda x, g, u, d: _swiglu(x @ g.T, x @ u.T),
+            lambda x, g, u, d: swiglu(x @ g.T, x @ u.T),
             "The down projection is missing: I numbers a token come out, where the block needs D "
             "to add them to x. Multiply by `w_down.T` at the end.",
             SLIPS,
@@ -639,7 +642,7 @@ FFN = Exercise(
         ),
         Mistake(
             "silu-again",
-            lambda x, g, u, d: F.silu(_swiglu(x @ g.T, x @ u.T) @ d.T),
+            lambda x, g, u, d: F.silu(swiglu(x @ g.T, x @ u.T) @ d.T),
             "A second SiLU acts after the down projection, so that no output can be below −0.28. "
             "The output of down is returned as it is.",
             LAYER,
@@ -660,7 +663,7 @@ FFN = Exercise(
         ),
         Mistake(
             "residual",
-            lambda x, g, u, d: x + _swiglu(x @ g.T, x @ u.T) @ d.T,
+            lambda x, g, u, d: x + swiglu(x @ g.T, x @ u.T) @ d.T,
             "The input is added inside. The residual sum belongs to the block around this layer; "
             "return the output of down alone.",
             LAYER,
@@ -681,7 +684,7 @@ FFN = Exercise(
         ),
         Mistake(
             "X21",
-            lambda x, g, u, d: _swiglu(x @ g.T, x @ d.T) @ u.T,
+            lambda x, g, u, d: swiglu(x @ g.T, x @ d.T) @ u.T,
             "The third argument is used as up and the second as down, as Meta's w1, w2, w3 "
             "are numbered. Here the order is gate, up, down.",
             NUMBERED,
@@ -708,7 +711,7 @@ FFN = Exercise(
         ),
         Mistake(
             "detached",
-            lambda x, g, u, d: _swiglu((x @ g.T).detach(), x @ u.T) @ d.T,
+            lambda x, g, u, d: swiglu((x @ g.T).detach(), x @ u.T) @ d.T,
             "The values are right, but no gradient reaches the gate weights: something like "
             "`.detach()`, `.data` or NumPy cuts it, and they would never learn.",
             LEARN,
@@ -760,12 +763,8 @@ def _held(layer):
     names = {}
     for name, p in sorted(layer.named_parameters(remove_duplicate=False)):
         names.setdefault(p, []).append(name)
-    said = (f"{' = '.join(n)} {tuple(p.shape)}{_frozen(p)}" for p, n in names.items())
+    said = (f"{' = '.join(n)} {tuple(p.shape)}{frozen(p)}" for p, n in names.items())
     return ", ".join(said) or "none"
-
-
-def _frozen(parameter):
-    return "" if parameter.requires_grad else " frozen"
 
 
 def _asked_for(d, i):
@@ -834,7 +833,7 @@ class _Variant(nn.Module):
         self.down_proj = nn.Linear(intermediate_size, hidden_size, bias)
 
     def unit(self, gate, up):
-        return _swiglu(gate, up)
+        return swiglu(gate, up)
 
     def forward(self, x):
         return self.down_proj(self.unit(self.gate_proj(x), self.up_proj(x)))
@@ -863,7 +862,7 @@ class _InAList(_Variant):
 
     def forward(self, x):
         gate, up, down = self.layers
-        return down(_swiglu(gate(x), up(x)))
+        return down(swiglu(gate(x), up(x)))
 
 
 class _Beta(_Variant):
@@ -911,7 +910,7 @@ class _MetasNames(_Variant):
         self.w3 = nn.Linear(hidden_size, intermediate_size, bias=False)
 
     def forward(self, x):
-        return self.w2(_swiglu(self.w1(x), self.w3(x)))
+        return self.w2(swiglu(self.w1(x), self.w3(x)))
 
 
 class _Fused(_Variant):
@@ -921,7 +920,7 @@ class _Fused(_Variant):
         self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)
 
     def forward(self, x):
-        return self.down_proj(_swiglu(*self.gate_up_proj(x).chunk(2, dim=-1)))
+        return self.down_proj(swiglu(*self.gate_up_proj(x).chunk(2, dim=-1)))
 
 
 class _Parameters(_Variant):
@@ -959,7 +958,7 @@ class _Residual(_Variant):
 class _NotTransposed(_Variant):
     def forward(self, x):
         gate, up, down = (p.weight for p in (self.gate_proj, self.up_proj, self.down_proj))
-        return _swiglu(x @ gate, x @ up) @ down
+        return swiglu(x @ gate, x @ up) @ down
 
 
 class _Sequential(_Variant):
@@ -1447,8 +1446,8 @@ BACKWARD = Exercise(
         Mistake(
             "overflows",
             _overflows,
-            "For gates above 88 exp(gate) is inf in float32, and inf/inf is NaN. "
-            "`torch.sigmoid(gate)` is the same number and does not overflow.",
+            "For gates above 84 the products with exp(gate) leave float32, and what comes out is "
+            "inf or NaN. exp(gate)/(1 + exp(gate)) is `torch.sigmoid(gate)`, which does not.",
             WRITTEN,
         ),
     ),

@@ -18,7 +18,7 @@ GRADIENT = "02 Where can the gradient point?"
 LAYER_NORM = "02 Where does LayerNorm land?"
 TOKENS = "01 Do tokens see each other?"
 KEEPDIM = "01 Why was `keepdim` silent?"
-ONE_PER_FEATURE = "01 What is `weight` for?"
+BACKWARDS = "02 Exercise, optional: the way back through RMSNorm"
 
 
 # --- expected_norm: what every right answer obeys. f: (mean_square, n, eps) -> float
@@ -28,10 +28,13 @@ def _mean_square_counts(f):
     small, large = float(f(1e-6, 16, 1.0)), float(f(1.0, 16, 1.0))
     if small < 0.1 * large:
         return None
+    roots = (16 * 2) ** 0.5, 17**0.5  # of n·(m/m + eps) and n·m/m + eps
+    cancels = any(abs(small / root - 1) < 0.01 for root in roots)
+    why = "m/m + eps is 1 + eps: the sum m + eps needs brackets."
     return (
         f"For n = 16 and eps 1 a token of mean square 1e-6 should come out far shorter than one of "
-        f"mean square 1, and yours are {small:.3g} and {large:.3g}. m/m + eps is 1 + eps: the sum "
-        "m + eps needs brackets."
+        f"mean square 1, and yours are {small:.3g} and {large:.3g}. "
+        f"{why if cancels else 'Both m and eps belong in the formula: m/(m + eps).'}"
     )
 
 
@@ -859,56 +862,56 @@ BACKWARD = Exercise(
             _dweight(lambda p: _total(p.dy * p.x)),
             "`dweight` is made with x itself. The weight multiplies the *normalised* x, "
             "h = x · r: take that.",
-            ONE_PER_FEATURE,
+            BACKWARDS,
         ),
         Mistake(
             "dweight-with-weight",
             _dweight(lambda p: _total(p.g * p.h)),
             "`dweight` has the weight in it. y = h · weight, so the gradient at the weight is "
             "dy · h: use dy there, not g.",
-            ONE_PER_FEATURE,
+            BACKWARDS,
         ),
         Mistake(
             "dweight-without-x",
             _dweight(lambda p: _total(p.dy)),
             "`dweight` is the sum of dy: that would be the gradient at a bias. The weight "
             "multiplies h = x · r, so sum dy · h.",
-            ONE_PER_FEATURE,
+            BACKWARDS,
         ),
         Mistake(
             "dweight-per-token",
             _dweight(lambda p: p.dy * p.h),
             "`dweight` has a row for each token. All tokens use the same weight, (D,), so their "
             "parts are added up: sum over every axis but the last.",
-            ONE_PER_FEATURE,
+            BACKWARDS,
         ),
         Mistake(
             "dweight-mean",
             _dweight(lambda p: (p.dy * p.h).reshape(-1, p.x.shape[-1]).mean(0)),
             "`dweight` is a mean over the tokens. The chain rule *adds* what comes through each of "
             "them; an average, if any, is in the loss and so in dy already.",
-            ONE_PER_FEATURE,
+            BACKWARDS,
         ),
         Mistake(
             "dweight-first-axis",
             _dweight(lambda p: (p.dy * p.h).sum(0)),
             "`dweight` is summed over the batch alone. All tokens use the same weight: sum over "
             "batch *and* tokens, `.sum((0, 1))`.",
-            ONE_PER_FEATURE,
+            BACKWARDS,
         ),
         Mistake(
             "dweight-features",
             _dweight(lambda p: (p.dy * p.h).sum(-1)),
             "`dweight` is summed over the *features*. It has one number per feature, (D,): sum "
             "over the tokens, all axes but the last.",
-            ONE_PER_FEATURE,
+            BACKWARDS,
         ),
         Mistake(
             "dweight-one",
             _dweight(lambda p: (p.dy * p.h).sum()),
             "`dweight` is a single number. There is one per feature, (D,): sum over all axes but "
             "the last.",
-            ONE_PER_FEATURE,
+            BACKWARDS,
         ),
         Mistake(
             "swapped",
@@ -947,10 +950,10 @@ BACKWARD = Exercise(
         Property("nothing along x", _along, GRADIENT),
         Property("zeros go back through eps", _no_nan, EPS),
         Property("eps in both terms", _with_eps, EPS),
-        Property("dweight: a sum over tokens", _every_token, ONE_PER_FEATURE),
-        Property("dweight: of the normalised x", _dweight_size, ONE_PER_FEATURE),
-        Property("dweight: without the weight", _dweight_weight, ONE_PER_FEATURE),
-        Property("dweight: dy times h", _dweight_value, ONE_PER_FEATURE),
+        Property("dweight: a sum over tokens", _every_token, BACKWARDS),
+        Property("dweight: of the normalised x", _dweight_size, BACKWARDS),
+        Property("dweight: without the weight", _dweight_weight, BACKWARDS),
+        Property("dweight: dy times h", _dweight_value, BACKWARDS),
         Property("any strides", _any_strides, GRADIENT),
     ),
     (

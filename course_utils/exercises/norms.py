@@ -1,5 +1,7 @@
 """Notebook 01's exercises: RMSNorm and LayerNorm as functions, RMSNorm as a module."""
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -54,7 +56,7 @@ def _alone(f):
     others[1, 2] = False
     if others.any():
         return (
-            f"When one token changes, {int(others.sum())} of the other 5 tokens change too. Each "
+            f"After one token has changed, {int(others.sum())} of the other 5 tokens changed too. Each "
             "token needs a statistic of its own: average over the features alone, `dim=-1`."
         )
     return None
@@ -69,7 +71,7 @@ def _scale(f):
         10: "the size of x goes straight through: nothing divides by it, or two steps cancel.",
         100: "it multiplies by the RMS where it should divide.",
         0.1: "it divides twice, or by the mean square itself. Is the root missing?",
-        10**0.5: "a root is taken twice, so that x is divided by √RMS.",
+        10**0.5: "x is divided by √RMS: a root too many, or a square too few.",
     }
     why = next((words for r, words in known.items() if abs(ratio / r - 1) < 0.01), None)
     why = why or "x is divided by something that does not grow as x does."
@@ -92,12 +94,12 @@ def _not_centred(f):
 def _direction(f):
     x, one = draw(1, 1, 6, dtype=torch.float64) + 1, torch.ones(6, dtype=torch.float64)
     factor = (f(x, one, 1e-6) / x).flatten()
-    if 1e-3 < factor.std() / factor.abs().mean() < 0.02:
+    if 1e-5 < factor.std() / factor.abs().mean() < 0.02:
         return (
             f"A token is divided by one number, but your features are multiplied by factors from "
             f"{factor.min():.4f} to {factor.max():.4f}: that is rounding. Something is in 16 bits."
         )
-    if factor.std() > 1e-3 * factor.abs().mean():
+    if factor.std() > 1e-5 * factor.abs().mean():
         return (
             f"A token is divided by one number, but your features are multiplied by factors from "
             f"{factor.min():.3g} to {factor.max():.3g} (weight one). Is a mean subtracted, "
@@ -180,6 +182,11 @@ def _eps(f):
         return None
     if abs(y / other - 1) < 1e-3:
         return "Another `eps` changes nothing: use the argument, under the root."
+    if abs(y - 0.5) < 1e-3:
+        return (
+            "With every feature 0.001 and eps 0.01 the output should be 0.001/√(1e-6 + 0.01) = "
+            f"0.01. It is {other:.3g}. `eps` is added to the mean square, and to nothing else."
+        )
     return (
         "With every feature 0.001 and eps 3e-6 the output should be 0.001/√(1e-6 + 3e-6) = 0.5. "
         f"It is {y:.3g}. `eps` is added to the mean square, under the root, and to nothing else."
@@ -196,8 +203,8 @@ def _zeros(f):
 RMS_RULES = (
     Property("each token alone", _alone, TOKENS),
     Property("the size goes", _scale, HAND),
-    Property("the weight once, after the statistic", _weight, WEIGHT),
     Property("the direction stays", _direction, CENTRE),
+    Property("the weight once, after the statistic", _weight, WEIGHT),
     Property("nothing is centred", _not_centred, TESTS),
     Property("RMS one", _size, LENGTH),
     Property("zeros stay zero", _zeros, EPS),
@@ -212,7 +219,8 @@ def _no_keepdim(x, w, eps):
     return x / (x.square().mean(-1) + eps).sqrt() * w
 
 
-def _in_place(x, w, eps):
+def multiplied_in_place(x, w, eps):
+    """A mistake: for float32 input `x.float()` is x itself."""
     h = x.float()
     return h.mul_(torch.rsqrt(ms(h) + eps)).to(x.dtype) * w
 
@@ -272,6 +280,13 @@ RMS_MISTAKES = (
         "then divided by next to nothing. Square first.",
         HAND,
         seen="https://github.com/onnx/onnx/pull/6443",
+    ),
+    Mistake(
+        "no-square",
+        lambda x, w, eps: x * torch.rsqrt(x.mean(-1, keepdim=True) + eps) * w,
+        "`x` is not squared: this is the root of its mean, which may even be negative. Square each "
+        "feature, average, then take the root.",
+        HAND,
     ),
     Mistake(
         "mean-abs",
@@ -433,7 +448,7 @@ RMS_MISTAKES = (
     ),
     Mistake(
         "R31",
-        _in_place,
+        multiplied_in_place,
         "It writes into `x`, which the caller still needs: for float32 input `x.float()` *is* x, "
         "and what follows works in place. Make a new tensor, without `_` or `*=`.",
         IN_PLACE,
@@ -510,7 +525,7 @@ RMS_NORM = Exercise(
     RMS_MISTAKES,
     RMS_RULES,
     (
-        "Three steps: the mean of the squares, one number a token; the root of that plus `eps`; "
+        "Three steps: the mean of the squares, one number a token; `eps` added, then the root; "
         "then x divided by it and multiplied by the weight.",
         "Which axis holds the features? And how does the statistic (B, T, 1) keep its last axis, "
         "so that it is stretched over them?",
@@ -645,9 +660,10 @@ LAYER_NORM = Exercise(
             lambda x, w, b, eps: (
                 (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps) * w + b
             ),
-            "`x.std()` divides by n − 1 unless told otherwise, and eps belongs under the root. "
-            "Divide by √(variance + eps), the variance with `correction=0`.",
+            "This divides by std + eps, with n − 1 in the std, as The Annotated Transformer does. "
+            "PyTorch divides by √(variance + eps), over n, and so does this exercise.",
             CENTRE,
+            convention=True,
         ),
         Mistake(
             "no-root",
@@ -658,10 +674,8 @@ LAYER_NORM = Exercise(
         Mistake(
             "eps-outside",
             lambda x, w, b, eps: _ln(x, w, b, eps, inside=False),
-            "`eps` stands outside the root. Some older code has it there; PyTorch adds it to the "
-            "variance, under the root, and so does this exercise.",
+            "`eps` stands outside the root. Add it to the variance, under the root.",
             PLACE,
-            convention=True,
         ),
         Mistake(
             "no-eps",
@@ -669,6 +683,13 @@ LAYER_NORM = Exercise(
             "`eps` is not used. A token whose features are all equal becomes 0/0, NaN. Add it to "
             "the variance, under the root.",
             EPS,
+        ),
+        Mistake(
+            "fixed-eps-1e-6",
+            lambda x, w, b, eps: _ln(x, w, b, 1e-6),
+            "The argument `eps` is not used: yours is always 1e-6, which `rms_norm` takes when "
+            "nothing is passed on. Pass yours on.",
+            WHICH_EPS,
         ),
         Mistake(
             "fixed-eps",
@@ -680,7 +701,7 @@ LAYER_NORM = Exercise(
             "no-bias",
             lambda x, w, b, eps: _ln(x, w, 0, eps),
             "The bias is not added. It comes last, after the weight.",
-            WEIGHT,
+            CENTRE,
         ),
         Mistake(
             "no-weight",
@@ -693,13 +714,13 @@ LAYER_NORM = Exercise(
             lambda x, w, b, eps: (_ln(x, 1, b, eps)) * w,
             "The bias is added before the weight, which then multiplies it too. Weight first, "
             "then bias.",
-            WEIGHT,
+            CENTRE,
         ),
         Mistake(
             "no-affine",
             lambda x, w, b, eps: _ln(x, 1, 0, eps),
             "Neither weight nor bias is used. Multiply by the one, then add the other.",
-            WEIGHT,
+            CENTRE,
         ),
         Mistake(
             "batch-norm",
@@ -755,20 +776,25 @@ def _module(answer, dim, eps):
     what goes back through it.
     """
     layer = answer(dim, eps)
-    x = 0.1 * draw(2, 3, dim)
+    x = 1e-3 * draw(2, 3, dim)
     new = layer(x)
+    held = [f"{n} {tuple(p.shape)}{frozen(p)}" for n, p in layer.named_parameters()]
+    held += [f"{n} {tuple(b.shape)} (a buffer)" for n, b in layer.named_buffers()]
+    held = ", ".join(held) or "none"
+    if new is None or not hasattr(layer, "weight"):
+        return held, new, new, new, new, False
     with torch.no_grad():
         layer.weight.copy_(spread(dim))
-    long = (0.1 * draw(1, 7, dim)).requires_grad_()
-    y = layer(long)
+    long = (1e-3 * draw(1, 7, dim)).requires_grad_()
+    y = layer(long.clone())  # not the leaf itself, into which nobody may write
     sources = [source for source in (long, layer.weight) if source.requires_grad]
     loss = (y * draw(1, 7, dim, seed=1)).sum()
     back = torch.autograd.grad(loss, sources, allow_unused=True)
-    held = [f"{n} {tuple(p.shape)}{_frozen(p)}" for n, p in layer.named_parameters()]
-    return ", ".join(held) or "none", new, layer(x), y, back[0], back[-1] is not None
+    return held, new, layer(x), y, back[0], back[-1] is not None
 
 
-def _frozen(parameter):
+def frozen(parameter):
+    """A word to put behind the shape of a parameter that does not learn."""
     return "" if parameter.requires_grad else " frozen"
 
 
@@ -796,10 +822,22 @@ class _Variant(nn.Module):
         return layers.rms_norm(x, self.weight, self.eps)
 
 
+def _with(norm):
+    """A layer that puts a wrong rms_norm to work."""
+    return type("_With", (_Variant,), {"forward": lambda self, x: norm(x, self.weight, self.eps)})
+
+
 class _PlainTensor(_Variant):
     def __init__(self, dim, eps):
         nn.Module.__init__(self)
         self.eps, self.weight = eps, torch.ones(dim)
+
+
+class _Buffer(_Variant):
+    def __init__(self, dim, eps):
+        nn.Module.__init__(self)
+        self.eps = eps
+        self.register_buffer("weight", torch.ones(dim))
 
 
 class _Frozen(_Variant):
@@ -885,24 +923,31 @@ class _Scalar(_Variant):
         return layers.rms_norm(x, None, self.eps) * self.weight
 
 
-class _Centres(_Variant):
-    def forward(self, x):
-        return layers.layer_norm(x, self.weight, None, self.eps)
+# Mistakes of the function that are looked for in the module's forward too.
+IN_MODULE = {
+    *("R01", "R17", "R18", "R07", "R09", "R15", "R10", "R13", "R02", "R03", "R04", "R06"),
+    *("R19", "R20", "mean-abs", "no-square", "weight-first", "weight-divides", "identity"),
+}
 
 
 def _module_parameters(f):
-    held = f(6, 1e-3)[0]
+    held = f(6, 1e-6)[0]
     if held == "weight (6,)":
         return None
+    what = (
+        "Leave out what is more."
+        if "weight (6,)" in held
+        else "An `nn.Parameter` of that shape, set in `__init__`, is registered by itself."
+    )
     return (
         f"RMSNorm learns one thing, `weight`, of shape (dim,). Yours, with dim 6, learns: {held}. "
-        "An `nn.Parameter` of that shape, set in `__init__`, is registered by itself."
+        f"{what}"
     )
 
 
 def _module_start(f):
-    x = 0.1 * draw(2, 3, 6)
-    if torch.allclose(f(6, 1e-3)[1], layers.rms_norm(x, None, 1e-3), rtol=1e-3):
+    x = 1e-3 * draw(2, 3, 6)
+    if torch.allclose(f(6, 1e-6)[1], layers.rms_norm(x, None, 1e-6), rtol=1e-3):
         return None
     return (
         "A new layer should be pure normalisation, with `weight` all ones: its output has another "
@@ -914,13 +959,20 @@ MODULE = Exercise(
     "rms_norm_module",
     ("dim", "eps"),
     layers.RMSNorm,
-    (Case((6, 1e-3)), Case((4, 1e-6))),
+    (Case((6, 1e-5)), Case((4, 1e-6))),
     (
         Mistake(
             "R40",
             _PlainTensor,
             "`weight` is a plain tensor: no optimiser finds it, `state_dict` leaves it out, and "
             "`.to(device)` leaves it behind. Wrap it in `nn.Parameter`.",
+            WEIGHT,
+        ),
+        Mistake(
+            "R40-buffer",
+            _Buffer,
+            "`weight` is a buffer: it is saved and moved along, but no optimiser finds it. Make it "
+            "an `nn.Parameter`.",
             WEIGHT,
         ),
         Mistake(
@@ -1016,12 +1068,7 @@ MODULE = Exercise(
             "`weight` is a single number. It is one per feature: `torch.ones(dim)`.",
             WEIGHT,
         ),
-        Mistake(
-            "R13",
-            _Centres,
-            "`forward` subtracts the mean: that is LayerNorm. RMSNorm only divides.",
-            CENTRE,
-        ),
+        *(replace(m, wrong=_with(m.wrong)) for m in RMS_MISTAKES if m.id in IN_MODULE),
     ),
     (
         Property("one parameter", _module_parameters, WEIGHT),

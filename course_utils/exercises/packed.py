@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from .. import packing
 from ..checker import Case, Exercise, Mistake, Property
 from ._inputs import draw
-from .ffn import of_rules, overflowing_gradient, weights, with_units
+from .ffn import of_rules, overflowing_gradient, swiglu, weights, with_units
 
 ONE_PRODUCT = "07 One product or two?"
 DIM = "07 What if `dim` is wrong?"
@@ -55,44 +55,40 @@ def _packed(unit):
     return lambda x, w_gate_up, w_down: unit(*_halves(x, w_gate_up)) @ w_down.T
 
 
-def _swiglu(gate, up):
-    return F.silu(gate) * up
-
-
 def _memory_halves(x, w_gate_up, w_down):
     gate, up = (x @ w_gate_up.T).reshape(2, *x.shape[:2], -1)
-    return _swiglu(gate, up) @ w_down.T
+    return swiglu(gate, up) @ w_down.T
 
 
 def _memory_halves_of_sequences(x, w_gate_up, w_down):
     (batch, tokens, _), units = x.shape, w_down.shape[1]
     gate, up = (x @ w_gate_up.T).reshape(batch, 2, tokens, units).unbind(1)
-    return _swiglu(gate, up) @ w_down.T
+    return swiglu(gate, up) @ w_down.T
 
 
 def _pairs(x, w_gate_up, w_down):
     gate, up = (x @ w_gate_up.T).unflatten(-1, (-1, 2)).unbind(-1)
-    return _swiglu(gate, up) @ w_down.T
+    return swiglu(gate, up) @ w_down.T
 
 
 def _split_tokens(x, w_gate_up, w_down):
     gate, up = (x @ w_gate_up.T).chunk(2, dim=1)
-    return _swiglu(gate, up) @ w_down.T
+    return swiglu(gate, up) @ w_down.T
 
 
 def _packed_not_transposed(x, w_gate_up, w_down):
     gate, up = (x @ w_gate_up).chunk(2, dim=-1)
-    return _swiglu(gate, up) @ w_down.T
+    return swiglu(gate, up) @ w_down.T
 
 
 def _packed_reshaped(x, w_gate_up, w_down):
     gate, up = (x @ w_gate_up.reshape(w_gate_up.shape[::-1])).chunk(2, dim=-1)
-    return _swiglu(gate, up) @ w_down.reshape(w_down.shape[::-1])
+    return swiglu(gate, up) @ w_down.reshape(w_down.shape[::-1])
 
 
 def _overlapping(x, w_gate_up, w_down):
     gate_up, units = x @ w_gate_up.T, w_down.shape[1]
-    return _swiglu(gate_up[..., :units], gate_up[..., units - 1 : -1]) @ w_down.T
+    return swiglu(gate_up[..., :units], gate_up[..., units - 1 : -1]) @ w_down.T
 
 
 def _unpacked(f):
@@ -156,6 +152,16 @@ def _packed_remark(f):
     return overflowing_gradient(_unpacked(f))
 
 
+def _unpacked_first(gate_up):
+    gate, up = gate_up.unflatten(-1, (2, -1))
+    return swiglu(gate, up)
+
+
+def _two_of(pieces):
+    gate, up = pieces
+    return swiglu(gate, up)
+
+
 _x = draw(2, 3, 5)
 PACKED = Exercise(
     "swiglu_packed",
@@ -169,6 +175,20 @@ PACKED = Exercise(
         Case((_x.double(), *(w.double() for w in _packed_weights(5, 7))), "float64"),
     ),
     (
+        Mistake(
+            "unpacked-first-axis",
+            lambda x, w_gate_up, w_down: _unpacked_first(x @ w_gate_up.T) @ w_down.T,
+            "The features are cut well, but `gate, up = …` unpacks the *first* axis, the "
+            "sequences. Unpack the axis of size 2: `.unbind(-2)`, or `chunk(2, dim=-1)`.",
+            DIM,
+        ),
+        Mistake(
+            "split-by-2",
+            lambda x, w_gate_up, w_down: _two_of((x @ w_gate_up.T).split(2, dim=-1)) @ w_down.T,
+            "`split` takes the *size* of a piece, so these are many pieces of 2. `chunk(2, dim=-1)` "
+            "takes their number; or `split(I, dim=-1)`.",
+            CHUNK,
+        ),
         Mistake(
             "memory-halves",
             _memory_halves,
@@ -249,7 +269,7 @@ PACKED = Exercise(
         ),
         Mistake(
             "G12",
-            lambda x, w, d: _swiglu(*_halves(x, w)),
+            lambda x, w, d: swiglu(*_halves(x, w)),
             "The down projection is missing: I numbers a token come out, where the block needs D. "
             "Multiply by `w_down.T` at the end.",
             SLIPS,
@@ -263,7 +283,7 @@ PACKED = Exercise(
         ),
         Mistake(
             "residual",
-            lambda x, w, d: x + _swiglu(*_halves(x, w)) @ d.T,
+            lambda x, w, d: x + swiglu(*_halves(x, w)) @ d.T,
             "The input is added inside. The residual sum belongs to the block around this layer; "
             "return the output of down alone.",
             LAYER,
@@ -277,7 +297,7 @@ PACKED = Exercise(
         ),
         Mistake(
             "not-transposed-down",
-            lambda x, w, d: _swiglu(*_halves(x, w)) @ d,
+            lambda x, w, d: swiglu(*_halves(x, w)) @ d,
             "`w_down` is not transposed. It is stored (out, in), so it is `hidden @ w_down.T`. "
             "When D ≠ I PyTorch raises; when D = I it is silently wrong.",
             SLIPS,

@@ -7,7 +7,7 @@ import torch
 from .. import layers
 from ..checker import Case, Exercise, Mistake, Property
 from ._inputs import draw, spread
-from .norms import RMS_MISTAKES, RMS_RULES, WEIGHT, ms
+from .norms import RMS_MISTAKES, RMS_RULES, WEIGHT, ms, multiplied_in_place
 
 SPIKE = "03 What does one large feature do?"
 BFLOAT = "03 Is bfloat16 safe?"
@@ -211,11 +211,6 @@ def _cast_well(mistake):
     return dataclasses.replace(mistake, wrong=wrong)
 
 
-def _multiplied_in_place(x, w, eps):
-    h = x.float()
-    return h.mul_(torch.rsqrt(ms(h) + eps)).to(x.dtype) * w
-
-
 def _squared_in_place(x, w, eps):
     mean_square = x.float().pow_(2).mean(-1, keepdim=True)
     return (x.float() * torch.rsqrt(mean_square + eps)).to(x.dtype) * w
@@ -285,8 +280,8 @@ RMS_NORM_HALF = Exercise(
         Mistake(
             "R27",
             lambda x, w, eps: _normed(x, eps) * w.float(),
-            "The result stays float32, and the next 16-bit layer refuses it. Cast back to x's "
-            "dtype at the end, `.to(x.dtype)`.",
+            "The result stays float32, and the next 16-bit layer refuses it. Cast it to the dtype "
+            "that x came with. After `x = x.float()` that is lost: give the copy another name.",
             DTYPE,
             seen="https://github.com/vllm-project/vllm/pull/18500",
         ),
@@ -320,9 +315,23 @@ RMS_NORM_HALF = Exercise(
             DTYPE,
         ),
         Mistake(
+            "float16-before-the-weight",
+            lambda x, w, eps: _normed(x, eps).half() * w,
+            "It is cast to float16 whatever x is, and where the weight has another dtype the "
+            "product is float32. Cast back to that of x, `.to(x.dtype)`.",
+            DTYPE,
+        ),
+        Mistake(
+            "bfloat16-before-the-weight",
+            lambda x, w, eps: _normed(x, eps).bfloat16() * w,
+            "It is cast to bfloat16 whatever x is, and where the weight has another dtype the "
+            "product is float32. Cast back to that of x, `.to(x.dtype)`.",
+            DTYPE,
+        ),
+        Mistake(
             "through-bfloat16",
             lambda x, w, eps: (_normed(x.bfloat16(), eps) * w.float()).to(x.dtype),
-            "`x` goes through bfloat16 on its way. That has float32's range, but three digits: a "
+            "`x` goes through bfloat16 on its way. That has float32's range, but steps of 0.8 %: a "
             "float32 x loses the rest. Cast up to float32, `x.float()`.",
             BFLOAT,
         ),
@@ -357,7 +366,7 @@ RMS_NORM_HALF = Exercise(
         ),
         Mistake(
             "R31",
-            _multiplied_in_place,
+            multiplied_in_place,
             "It writes into `x`: for float32 input `x.float()` is x itself, and what follows works "
             "in place. Make a new tensor, without `_` or `*=`.",
             IN_PLACE,
@@ -555,6 +564,21 @@ GEMMA_NORM = Exercise(
             seen="https://github.com/linkedin/Liger-Kernel/issues/74",
         ),
         Mistake(
+            "R73-float",
+            lambda x, w, eps: _normed(x, eps).to(x.dtype) * (1 + w.float()),
+            "The gain is in float32, as it should be, but x is cast back before it, and so the "
+            "product stays float32. Multiply first, cast last.",
+            ORDER,
+        ),
+        Mistake(
+            "R70-llama",
+            layers.rms_norm,
+            "This is Llama's norm: cast back, then times the weight. Gemma's gain is 1 + weight, "
+            "and its cast comes last.",
+            ORDER,
+            convention=True,
+        ),
+        Mistake(
             "R71",
             _of(lambda h, w, x: h * (2 + w.float())),
             "The 1 is added twice, so that a new norm doubles what it returns. It happens when a "
@@ -566,8 +590,8 @@ GEMMA_NORM = Exercise(
             "R73",
             lambda x, w, eps: _normed(x, eps).to(x.dtype) * (1 + w),
             "The cast comes before the gain, as in Llama. Then 1 + weight is in 16 bits, where a "
-            "small weight is lost (1 + 0.003 is 1), or a float32 weight leaks out. Multiply in "
-            "float32, and cast last.",
+            "small weight is lost (in bfloat16 1 + 0.003 is 1), or a float32 weight leaks out. "
+            "Multiply in float32, and cast last.",
             ORDER,
             seen="https://github.com/huggingface/transformers/pull/29402",
         ),
@@ -597,8 +621,8 @@ GEMMA_NORM = Exercise(
         Mistake(
             "R27",
             lambda x, w, eps: _normed(x, eps) * (1 + w.float()),
-            "The result stays float32, and the next 16-bit layer refuses it. Cast it to x's dtype "
-            "at the end.",
+            "The result stays float32, and the next 16-bit layer refuses it. Cast it to the dtype "
+            "that x came with. After `x = x.float()` that is lost: give the copy another name.",
             DTYPE,
             seen="https://github.com/vllm-project/vllm/pull/18500",
         ),

@@ -100,7 +100,7 @@ def _two_thirds(f):
     width = f(6000, 8)
     if width == 16000 or width in BLOCKS:
         return None
-    why = FACTORS.get(width, "It is 8/3 of D.")
+    why = FACTORS.get(width, "Take 8/3 of D.")
     return (
         "With D = 6000 and a multiple of 8 the width is 8·6000/3 = 16000; yours is "
         f"{_say(width)}. {why}"
@@ -158,7 +158,7 @@ def _multiplies(f):
         25000: "That multiplies by 1.25 twice.",
         12800: "That divides by the multiplier.",
     }
-    why = known.get(width, "It multiplies 8·D/3, before the rounding.")
+    why = known.get(width, "The multiplier multiplies 8·D/3, before the rounding.")
     return (
         "With D = 6000, a multiple of 8 and the multiplier 1.25 the width is 1.25·16000 = 20000; "
         f"yours is {_say(width)}. {why}"
@@ -409,7 +409,7 @@ INTERMEDIATE_SIZE = Exercise(
         "fraction. Then up.",
         "`8 * hidden_size // 3` cuts. `math.ceil(width / multiple_of)` is the number of blocks.",
     ),
-    5,
+    8,
     MULTIPLIER,
 )
 
@@ -621,12 +621,6 @@ MODEL_CASES = (
 )
 
 
-def _total(answer, config):
-    """The number; of an answer that keeps the parts apart, as the reference does, their sum."""
-    counted = answer(config)
-    return sum(counted) if isinstance(counted, tuple) else counted
-
-
 def _but(**counts):
     """model_params with some parts counted in another way, each by a function of the config."""
 
@@ -819,7 +813,7 @@ def _layer_norms(f):
     why = known.get((four, none), "Each norm holds D numbers; so does the last, after all layers.")
     if (four, none) == (72, 72):
         missing = f(PLAIN) - 3 * _grows(f, PLAIN, num_layers=4) == 1200
-        why = "The final norm counts even where norms learn nothing."
+        why = "Yours counts the final norm even where norms learn nothing."
         why = "The final norm is missing, 12 numbers after all layers." if missing else why
     return (
         "Norms: with D = 12 and three layers, four norms a layer in place of two should add "
@@ -866,7 +860,7 @@ def _sum(f):
 MODEL_PARAMS = Exercise(
     "model_params",
     ("config",),
-    params_by_part,
+    sizes.model_params,
     MODEL_CASES,
     (
         Mistake(
@@ -1222,12 +1216,11 @@ MODEL_PARAMS = Exercise(
         "layers?",
         "Queries and output have D · heads · head_dim each, keys and values D · kv heads · "
         "head_dim. A bias is as long as what its projection gives, a norm as what it gets.",
-        "The solution below keeps four parts apart, as `params_by_part` does. The number is their "
-        "sum.",
+        "Outside the layers: vocabulary · D, twice unless tied, and D for the final norm, unless "
+        "norms learn nothing.",
     ),
-    15,
+    20,
     WHOLE,
-    call=_total,
 )
 
 EXERCISES = (INTERMEDIATE_SIZE, FFN_PARAMS, MODEL_PARAMS)

@@ -89,7 +89,6 @@ def ffn_params__shapes(D, I):
 ffn_params__packed = lambda hidden, width: 2 * width * hidden + width * hidden
 
 model_params__library = sizes.model_params
-model_params__parts = sizes.params_by_part
 
 
 def model_params__layer_by_layer(config):
