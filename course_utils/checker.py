@@ -6,25 +6,27 @@ whose behaviour that is. What behaves like no known mistake is asked what a righ
 """
 
 import contextlib
-import ctypes
+import copy
 import dis
 import functools
 import inspect
-import io
 import math
-import random
 import re
+import sysconfig
 import threading
 import traceback
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from .guard import TooLong, Watch, output, undisturbed
+
 SECONDS = 5  # that an answer may take, all its calls together
+PRINTED = 2000  # characters that it may print on the first input; nothing on the others
 SIGNS = {"right": "✔", "not attempted": "○", "other convention": "◇", "wrong": "✘", "crashed": "✘"}
 # How far two right answers may be apart, relative to the largest number: a few roundings.
 TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 2.5e-2, torch.float32: 1e-4, torch.float64: 1e-4}
@@ -42,11 +44,11 @@ ADVICE = {
     "`inplace=True`.",
     "call numpy() on Tensor": "NumPy knows no gradients: stay with torch.",
     "can be converted to Python scalars": "`math` takes one number: use torch's own function.",
-    "is not defined": "Is it spelt otherwise where it was made, or is an import or `self.` missing?",
+    "is not defined": "Is it spelt otherwise elsewhere, or is an import or `self.` missing?",
     "before Module.__init__() call": "Call `super().__init__()` first.",
     "_backward_hooks": "Call `super().__init__()` first.",
     "Boolean value of Tensor": "`if` cannot ask a whole tensor: `torch.where` asks each number.",
-    "unsupported operand type(s)": "One of the two is no tensor: is a function or module not called?",
+    "unsupported operand type(s)": "One of them is no tensor: is a function or module not called?",
     "must be Tensor, not": "Is a function or module not called, or its `.weight` meant?",
 }
 
@@ -145,6 +147,9 @@ class Verdict:
         return f"{SIGNS[self.status]} **{self.status.capitalize()}.** {self.message}"
 
 
+_ONE_AT_A_TIME = threading.RLock()  # seeds and standard output are there once in a process
+
+
 def diagnose(exercise, answer):
     """Judge an answer to an Exercise. Returns a Verdict; never raises for what the answer does.
 
@@ -152,20 +157,25 @@ def diagnose(exercise, answer):
     dtype and gradient mode and the like are as they were afterwards. What it prints on the first
     input is shown, so that a print can be used to look inside; the rest is left out.
     """
-    with _undisturbed():  # around the watch: what it restores must not be interrupted
-        watch = _Watch(SECONDS)
+    with _ONE_AT_A_TIME, undisturbed():  # what this restores must not be interrupted
+        watch = Watch(SECONDS)
         try:
             try:
-                return _judge(exercise, answer)
+                watch.start()
+                # What is under torch.compile: to compile it takes too long.
+                return _judge(exercise, getattr(answer, "_torchdynamo_orig_callable", answer))
             finally:
                 watch.stop()
-        except _TooLong as error:
+        except TooLong as error:
             watch.stop()
             return Verdict(
                 "crashed",
-                f"It was stopped after {SECONDS} seconds{_line(answer, error)}. A right answer "
-                "takes a few thousandths of a second: does a loop end?",
+                f"It was stopped after {SECONDS} seconds{_line(error)}. A right answer takes a few "
+                "thousandths of a second: does a loop end?",
             )
+        except Exception as error:  # objects can be stranger than all that is foreseen here
+            words = code(f"{type(error).__name__}: {error}")
+            return Verdict("crashed", f"What it does cannot be judged. Python says {words}.")
 
 
 def _judge(exercise, answer):
@@ -173,10 +183,13 @@ def _judge(exercise, answer):
         return _not_attempted()
     if (misfit := _misfit(exercise, answer)) is not None:
         return misfit
-    got = [_watch(exercise, answer, case, quiet=i > 0) for i, case in enumerate(exercise.cases)]
+    want = _outcomes(exercise, exercise.reference)
+    got = []
+    for i, case in enumerate(exercise.cases):
+        with undisturbed():
+            got.append(_watch(exercise, answer, case, 0 if i else PRINTED))
     if _is_unwritten(answer, got[0].error):
         return _not_attempted()
-    want = _outcomes(exercise, exercise.reference)
     if all(map(_equal, got, want)):
         return _right(exercise, answer)
     for find in (
@@ -196,32 +209,55 @@ def _judge(exercise, answer):
 # --- What an answer does
 
 
+@dataclass(frozen=True, eq=False)
+class Trouble:
+    """An error in words; the error itself would keep the caller's variables alive."""
+
+    kind: str  # its type
+    words: str
+    line: str  # ", in your line …" or nothing
+    bare: bool  # whether the answer itself raised it, without words
+
+    def gist(self):
+        """What two errors of one mistake share: numbers and names of classes may differ."""
+        return self.kind, re.sub(r"\d+|'\w+' object", "", self.words)
+
+
 class Outcome(NamedTuple):
     """What one call did: what it returned, part by part; inputs it wrote into; its error."""
 
     parts: tuple = ()
     changed: tuple = ()
-    error: BaseException | None = None
+    error: Trouble | None = None
 
 
-def _watch(exercise, answer, case, quiet=True):
+def _watch(exercise, answer, case, printed=0):
     """Call an answer on fresh copies. Every error is an outcome, but for the learner's own stop."""
     args, leaves = _copies(case)
-    _ = torch.manual_seed(0)
-    hidden = contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext()
+    torch.default_generator.manual_seed(0)
     try:
-        with torch.enable_grad(), hidden:
+        with torch.enable_grad(), output(printed):
             returned = exercise.call(answer, *args)
             several = len(exercise.parts) > 1 and isinstance(returned, tuple | list)
             parts = tuple(returned) if several else (returned,)
             if case.grad and len(parts) == len(exercise.parts):
                 parts += _gradients(parts, leaves)
-    except (_TooLong, KeyboardInterrupt):
+            parts = tuple(p.detach().clone() if torch.is_tensor(p) else p for p in parts)
+    except (TooLong, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit too: an answer may call exit()
-        return Outcome(error=error, changed=_changed(exercise, case, args))
-    parts = tuple(p.detach() if isinstance(p, torch.Tensor) else p for p in parts)
+        return Outcome((), _changed(exercise, case, args), _trouble(answer, error))
     return Outcome(parts, _changed(exercise, case, args))
+
+
+def _trouble(answer, error):
+    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    try:
+        words = str(error)
+    except Exception:
+        words = ""
+    bare = not words and bool(frames) and frames[-1] in _codes(answer)
+    return Trouble(type(error).__name__, words[:1000], _line(error), bare)
 
 
 def _copies(case):
@@ -242,12 +278,14 @@ def _copies(case):
 def _copy(value):
     if isinstance(value, torch.Tensor):
         return value.clone()
+    if is_dataclass(value):
+        return copy.copy(value)
     return type(value)(map(_copy, value)) if type(value) in (list, tuple) else value
 
 
 def _gradients(parts, leaves):
     """The gradients of a fixed mixture of all parts, one for each leaf; words if there is none."""
-    floats = [p for p in parts if isinstance(p, torch.Tensor) and p.requires_grad]
+    floats = [p for p in parts if torch.is_tensor(p) and p.requires_grad and _is_plain(p)]
     if not floats:
         return ("none",) * len(leaves)
     loss = sum((p.double() * _direction(p)).sum() for p in floats)
@@ -257,8 +295,13 @@ def _gradients(parts, leaves):
     )
 
 
+def _is_plain(tensor):
+    """On the CPU, with its numbers in memory: what can be compared."""
+    return tensor.device.type == "cpu" and tensor.layout is torch.strided
+
+
 def _direction(p):
-    return torch.arange(p.numel(), dtype=torch.float64).cos().view(p.shape)
+    return torch.arange(p.numel(), dtype=torch.float64, device="cpu").cos().view(p.shape)
 
 
 def _changed(exercise, case, args):
@@ -287,14 +330,10 @@ def _outcome(exercise, function, index):
 
 
 def _equal(a, b):
-    if _trouble(a.error) != _trouble(b.error) or a.changed != b.changed:
+    troubles = [outcome.error and outcome.error.gist() for outcome in (a, b)]
+    if troubles[0] != troubles[1] or a.changed != b.changed:
         return False
     return len(a.parts) == len(b.parts) and all(map(same, a.parts, b.parts))
-
-
-def _trouble(error):
-    """What kind of error it is: its type and words, without numbers and names of classes."""
-    return error and (type(error), re.sub(r"\d+|'\w+' object", "", str(error)))
 
 
 def same(a, b):
@@ -317,7 +356,7 @@ def _plain(value):
 
 
 def _same_tensors(a, b):
-    if not isinstance(a, torch.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
+    if not isinstance(a, torch.Tensor) or _tensor_problem(a, b):
         return False
     if not b.is_floating_point():
         return torch.equal(a, b)
@@ -350,12 +389,13 @@ def _misfit(exercise, answer):
         )
     try:
         signature = inspect.signature(answer)
+    except (TypeError, ValueError):  # some built-in functions have none to look at
+        return None
+    try:
         signature.bind(*exercise.arguments)
     except TypeError:
         names = ", ".join(exercise.arguments)
-        return Verdict("wrong", f"It must take `({names})`, and yours takes `{signature}`.")
-    except ValueError:  # some built-in functions have no signature to look at
-        return None
+        return Verdict("wrong", f"It must take `({names})`, and yours takes {code(signature)}.")
     return None
 
 
@@ -363,19 +403,19 @@ def _is_unwritten(answer, error):
     """Whether there is nothing to judge yet: a bare `raise NotImplementedError` (PyTorch's own have
     words), or a body of `pass`, `...` or a docstring alone.
     """
-    if isinstance(error, NotImplementedError) and not str(error):
-        frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
-        return frames[-1] in _codes(answer)  # and not in another function that it calls
+    if error and error.kind == "NotImplementedError":
+        return error.bare
     if inspect.isclass(answer):
-        return not _codes(answer) and answer.__bases__ in ((torch.nn.Module,), (object,))
-    code = getattr(answer, "__code__", None)
-    if code is None:
+        made = {"__module__", "__doc__", "__firstlineno__", "__static_attributes__"}
+        made |= {"__dict__", "__weakref__"}  # what Python puts into a class by itself
+        return set(vars(answer)) <= made and answer.__bases__ in ((torch.nn.Module,), (object,))
+    if not inspect.isfunction(answer):
         return False
     idle = {"RESUME", "NOP", "POP_TOP", "RETURN_VALUE"}
     constants = {"LOAD_CONST", "RETURN_CONST", "LOAD_COMMON_CONSTANT"}
     return all(
         step.opname in idle or (step.opname in constants and step.argval in (None, ...))
-        for step in dis.get_instructions(code)
+        for step in dis.get_instructions(answer.__code__)
     )
 
 
@@ -453,12 +493,12 @@ def _crash(exercise, answer, got, want):
             return None
         works = sum(other.error is None for other in got)
         but = f" It runs on {works} of {len(got)} inputs, but not here." if works else ""
-        advice = [words for said, words in ADVICE.items() if said in str(outcome.error)]
+        advice = [words for said, words in ADVICE.items() if said in outcome.error.words]
         if advice and "lined up" in advice[0] and _reduces(answer):
             advice.append("A mean or sum loses its axis unless `keepdim=True`.")
         return Verdict(
             "crashed",
-            f"{_error(outcome.error)}{_line(answer, outcome.error)}. "
+            f"{_error(outcome.error)}{outcome.error.line}. "
             f"{' '.join([*advice, f'It was called {_called(exercise, case)}.'])}{but}"
             f"{reading(exercise.read)}",
         )
@@ -472,7 +512,7 @@ def _changed_input(exercise, _answer, got, _want):
             return Verdict(
                 "wrong",
                 f"It writes into {names}, which the caller still needs ({_called(exercise, case)})."
-                " Methods that end in `_`, `+=`, `/=` and `out=` write in place; make a new tensor.",
+                " Methods that end in `_`, `+=`, `/=`, `out=` write in place; make a new tensor.",
             )
     return None
 
@@ -514,8 +554,11 @@ def _kind_problem(name, x, y):
 def _tensor_problem(x, y):
     if not isinstance(x, torch.Tensor):
         return f"should be a torch tensor, and is {_kind(x)}"
+    if not _is_plain(x):
+        return f"is on {x.device}, laid out {_short(x.layout)}; expected on the CPU, strided"
     if x.shape != y.shape:
-        return f"has the shape {tuple(x.shape)}, expected {tuple(y.shape)}"
+        shape = code(tuple(x.shape), 60).strip("`")
+        return f"has the shape {shape}, expected {tuple(y.shape)}"
     if x.dtype != y.dtype:
         return f"has the dtype {_short(x.dtype)}, expected {_short(y.dtype)}"
     return None
@@ -539,7 +582,7 @@ def _not_finite(exercise, _, got, want):
 
 def _broken_property(exercise, answer, _got, _want):
     for rule in exercise.properties:
-        with contextlib.suppress(Exception):  # such a property has nothing to say here
+        with undisturbed(), contextlib.suppress(Exception):  # then it has nothing to say here
             if said := rule.broken(_asked(exercise, answer)):
                 return Verdict("wrong", f"{said}{reading(rule.read)}")
     return None
@@ -549,8 +592,13 @@ def _asked(exercise, answer):
     """The answer as properties call it: on copies, put to work as the exercise says, quietly."""
 
     def ask(*args):
-        with torch.enable_grad(), contextlib.redirect_stdout(io.StringIO()):
-            return exercise.call(answer, *map(_copy, args))
+        try:
+            with torch.enable_grad(), output(0):
+                return exercise.call(answer, *map(_copy, args))
+        except (TooLong, KeyboardInterrupt, Exception):
+            raise
+        except BaseException as error:  # an answer may call exit()
+            raise RuntimeError from error
 
     ask.answer = answer  # for rules that put it to work in another way
     return ask
@@ -600,28 +648,38 @@ def _part(name):
     return name if name.startswith(("the ", "a ", "whether ")) else f"`{name}`"
 
 
-def _error(error):
-    words = " ".join(str(error).split()).replace("`", "'")
-    words = words if len(words) <= 200 else f"{words[:200]} …"
-    return f"{type(error).__name__}: `{words}`" if words else type(error).__name__
+def code(value, limit=200):
+    """Somebody else's text as code in Markdown: one line, of a bounded length."""
+    words = " ".join(str(value).split()).replace("`", "'")
+    words = words.encode(errors="backslashreplace").decode()
+    return f"`{words if len(words) <= limit else words[:limit] + ' …'}`"
 
 
-def _line(answer, error):
-    """The last line of the learner's own code that an error went through."""
-    homes = {code.co_filename for code in _codes(answer)}
-    own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in homes and f.line]
-    return f", in your line `{own[-1].line}`" if own else ""
+def _error(trouble):
+    kind = code(trouble.kind, 80).strip("`")
+    return f"{kind}: {code(trouble.words)}" if trouble.words else kind
+
+
+# Files in which a line is not the learner's own.
+_FOREIGN = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
+
+
+def _line(error):
+    """The last line of the learner's own code that an error went through, if there is one."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if f.line and not f.filename.startswith((*_FOREIGN, "<frozen"))]
+    return f", in your line {code(own[-1].line)}" if own else ""
 
 
 def _reduces(answer):
     """Whether an answer takes a mean, a sum or the like, as far as its names tell."""
-    names = {name for code in _codes(answer) for name in code.co_names}
+    names = {name for part in _codes(answer) for name in part.co_names}
     return bool(names & {"mean", "sum", "var", "std", "norm", "vector_norm", "amax"})
 
 
 def _codes(answer):
-    functions = vars(answer).values() if inspect.isclass(answer) else [inspect.unwrap(answer)]
-    return [f.__code__ for f in functions if hasattr(f, "__code__")]
+    functions = vars(answer).values() if inspect.isclass(answer) else [answer]
+    return [f.__code__ for f in functions if inspect.isfunction(f)]
 
 
 def _called(exercise, case):
@@ -646,74 +704,10 @@ def _value(value):
 
 
 def _kind(value):
-    name = {"str": "string", "ndarray": "NumPy array"}.get(type(value).__name__)
-    name = name or type(value).__name__
-    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+    name = type(value).__name__
+    name = {"str": "string", "ndarray": "NumPy array", "type": "class"}.get(name, name)[:80]
+    return f"{'an' if name[:1].lower() in tuple('aeiou') else 'a'} {name}"
 
 
 def _short(dtype):
     return str(dtype).removeprefix("torch.")
-
-
-# --- Time and quiet
-
-
-class _TooLong(BaseException):
-    """Not an Exception: an answer's own `except Exception` must not swallow it."""
-
-
-class _Watch:
-    """Raises _TooLong in the thread that made it when the time is over, and each second after.
-
-    Another thread and not a signal: that works on every system and in every thread. It cannot end
-    one single long call into C; that is stopped when it returns.
-    """
-
-    def __init__(self, seconds):
-        self._thread = ctypes.c_ulong(threading.get_ident())
-        self._over, self._gate, self._stopped = False, threading.RLock(), threading.Event()
-        threading.Thread(target=self._run, args=(seconds,), daemon=True).start()
-
-    def _run(self, seconds):
-        raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-        while not self._stopped.wait(seconds):
-            with self._gate:
-                if self._over:
-                    return
-                raise_in(self._thread, ctypes.py_object(_TooLong))
-            seconds = 1
-
-    def stop(self):
-        """Raise no more. One that is on its way arrives in here, and is let go."""
-        while True:
-            try:
-                with self._gate:
-                    self._over = True
-                self._stopped.set()
-                for _ in range(100):  # Python looks for it at each turn
-                    pass
-                return
-            except _TooLong:
-                continue
-
-
-@contextlib.contextmanager
-def _undisturbed():
-    """Leave everything global as it was, whatever an answer does to it."""
-    seeds = random.getstate(), np.random.get_state()
-    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
-    with (
-        torch.random.fork_rng(devices=[]),
-        torch.enable_grad(),
-        torch.device("cpu"),
-        warnings.catch_warnings(action="ignore"),
-        np.errstate(),
-    ):
-        torch.set_default_dtype(torch.float32)
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(dtype)
-            torch.set_num_threads(threads)
-            random.setstate(seeds[0])
-            np.random.set_state(seeds[1])

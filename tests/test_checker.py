@@ -1,11 +1,14 @@
 """The checker itself, with exercises that have nothing to do with norms."""
 
 import functools
+import gc
 import random
 import sys
 import threading
 import time
 import warnings
+import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -174,6 +177,36 @@ def test_a_pair_is_judged_part_by_part():
     says(lambda x: (x + 1, "2x"), "wrong", "`twice` should be a torch tensor", exercise=pair)
 
 
+def test_the_calls_of_one_answer_do_not_reach_the_judgement_of_the_next():
+    def leaves_a_mode(x, by):
+        torch.set_default_device("meta")
+        return x * by
+
+    fresh = replace(EXERCISE)  # so that nothing about it is kept yet
+    for _ in range(2):
+        says(leaves_a_mode, "right", exercise=fresh)
+        says(double, "right", exercise=fresh)
+    assert torch.get_default_device().type == "cpu"
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        torch.inference_mode,
+        torch.no_grad,
+        lambda: torch.autocast("cpu"),
+        lambda: torch.device("meta"),
+        torch.autograd.detect_anomaly,
+    ],
+)
+def test_the_learners_own_mode_makes_no_difference(mode):
+    fresh = replace(EXERCISE)
+    with warnings.catch_warnings(action="ignore"), mode():
+        says(double, "right", exercise=fresh)
+        says(lambda x, by: x + by, "wrong", mistake="added", exercise=fresh)
+    says(double, "right", exercise=fresh)
+
+
 # --- what no catalogue lists
 
 
@@ -187,6 +220,8 @@ def test_a_pair_is_judged_part_by_part():
         (lambda x, by: (x * by).sum(), "has the shape (), expected (3,)"),
         (lambda x, by: (x * by).long(), "has the dtype int64, expected float32"),
         (lambda x, by: (x * by).to(torch.complex64), "has the dtype complex64"),
+        (lambda x, by: (x * by).to("meta"), "is on meta, laid out strided; expected on the CPU"),
+        (lambda x, by: (x * by).detach().to_sparse(), "laid out sparse_coo"),
         (lambda x, by: (x * by).detach(), "No gradient reaches the inputs"),
         (lambda x, by: x.detach() * by + x * 0, "The values are right, but the gradient is not"),
         (lambda x, by: x * 3 * by, "100 becomes 600."),
@@ -299,6 +334,50 @@ def test_endless_recursion_is_an_error_like_others():
         return again(x, by)
 
     says(again, "crashed", "RecursionError")
+
+
+class Hostile(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+    def __bool__(self):
+        raise RuntimeError("no truth")
+
+
+class HostileClass:
+    @property
+    def __class__(self):
+        raise RuntimeError("no class")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        raises(Hostile()),
+        raises(ValueError("x" * 10**6 + "\ud800")),
+        lambda x, by: HostileClass(),
+        lambda x, by: torch.nn.parameter.UninitializedParameter(),
+        lambda x, by: type("", (), {})(),
+        lambda x, by: iter([x]),
+        lambda x, by: x.view([1] * 50 + [-1]),
+        type("Callable", (), {"__call__": 5})(),
+        type("Callable", (), {"__call__": lambda *_: 0, "__getattr__": lambda *_: 1 / 0})(),
+    ],
+    ids=range(9),
+)
+def test_whatever_an_answer_is_or_returns_a_verdict_is_given_and_can_be_shown(answer):
+    verdict = diagnose(EXERCISE, answer)
+    assert verdict.status in ("wrong", "crashed")
+    assert len(repr(verdict).encode()) < 1000
+
+
+def test_an_answer_that_exits_while_a_rule_asks_it_stays_inside():
+    def leaves(x, by):
+        if by == 2.0 and len(x) == 2:
+            raise SystemExit
+        return x * by * 1.1
+
+    says(leaves, "wrong", "every number of the result is 1.1 times the right one")
 
 
 def test_an_error_without_words_or_with_backticks_reads_well():
@@ -499,6 +578,44 @@ def test_what_an_answer_prints_on_the_first_input_is_shown_once(capsys):
     assert capsys.readouterr().out == "shape (3,)\n"
 
 
+def test_what_it_prints_is_bounded_and_goes_nowhere_on_other_inputs(capsys):
+    def shouts(x, by):
+        print("x" * 10**7)
+        print("y", file=sys.stderr)
+        return x * by
+
+    says(shouts, "right")
+    out, err = capsys.readouterr()
+    assert len(out) < 2100 and out.endswith("x …\n") and err == "y\n"
+
+
+def test_two_threads_at_once_leave_all_as_it_was():
+    before, verdicts = state(), []
+    threads = [
+        threading.Thread(target=lambda: verdicts.extend(diagnose(EXERCISE, double) for _ in "123"))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(verdicts) == 12 and all(verdicts) and state() == before
+
+
+def test_an_error_of_an_answer_keeps_nothing_of_its_caller_alive():
+    class Large:
+        pass
+
+    def teach():
+        large = Large()
+        diagnose(replace(EXERCISE), lambda x, by: x + by)
+        return weakref.ref(large)
+
+    gone = teach()
+    gc.collect()
+    assert gone() is None
+
+
 def test_an_answer_that_draws_random_numbers_draws_the_same_each_time():
     def noisy(x, by):
         return x * by + torch.rand(())
@@ -517,8 +634,6 @@ def test_a_verdict_is_shown_in_markdown_and_in_plain_text():
 
 
 def test_a_right_answer_may_be_given_a_remark_and_a_failing_remark_is_left_out():
-    from dataclasses import replace
-
     told = replace(EXERCISE, remark=lambda f: f"2 · 3 = {f(torch.tensor(2.0), 3.0):.0f}.")
     says(double, "right", "2 · 3 = 6.", exercise=told)
     says(double, "right", exercise=replace(EXERCISE, remark=lambda f: None))

@@ -5,6 +5,8 @@ import dataclasses
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -158,5 +160,18 @@ def test_authors_can_print_all_mistakes_and_what_is_said_of_them():
 def test_an_unknown_exercise_is_named_with_what_there_is():
     with pytest.raises(ValueError, match="no exercise is called 'rms_nrom'; there is rms_norm"):
         exercises.check("rms_nrom", lambda x: x)
-    with pytest.raises(ValueError, match="there is rms_norm, layer_norm"):
-        exercises.load(7)
+    for name in (7, [], None):
+        with pytest.raises(ValueError, match="there is rms_norm, layer_norm"):
+            exercises.load(name)
+    with pytest.raises(ValueError, match="the name of the exercise comes first"):
+        exercises.check(lambda x: x, "rms_norm")
+
+
+def test_the_inputs_do_not_depend_on_what_the_learner_has_set():
+    code = (
+        "import torch; torch.set_default_dtype(torch.float64); torch.set_default_device('meta')\n"
+        "from course_utils import exercises\n"
+        "for name in exercises.NAMES:\n"
+        "    assert exercises.check(name, exercises.load(name).reference), name"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -17,8 +17,9 @@ MAY_IMPORT = {
     "notes": set(),
     "measure": {"layers", "sizes", "packing"},
     "claims": {"notes", "predictions"},
-    "checker": set(),
-    "exercises": {"layers", "sizes", "packing", "measure", "checker", "notes"},
+    "guard": set(),
+    "checker": {"guard"},
+    "exercises": {"layers", "sizes", "packing", "measure", "guard", "checker", "notes"},
     "environment": {"notes"},
     "plots": {"layers", "sizes", "packing", "measure", "notes"},
     "explore": {"plots"},
@@ -72,4 +73,4 @@ def test_the_helper_stays_small():
     """Without the reasons for wrong guesses and the exercises: they are words, one by one."""
     code = [path for path in FILES if path.stem != "predictions"]
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in code)
-    assert lines <= 3700
+    assert lines <= 3800

@@ -12,6 +12,7 @@ import inspect
 import sys
 
 from ..checker import diagnose
+from ..guard import undisturbed
 from ..notes import markdown
 
 # The file that holds each exercise, in the order of the course.
@@ -30,10 +31,13 @@ NAMES = tuple(_HOME)
 
 def load(name):
     """The Exercise of that name. Raises ValueError, with the nearest names, for another one."""
-    if name not in _HOME:
+    if callable(name):
+        raise ValueError('the name of the exercise comes first: check("rms_norm", my_rms_norm)')
+    if not isinstance(name, str) or name not in _HOME:
         near = difflib.get_close_matches(str(name), NAMES) or NAMES
         raise ValueError(f"no exercise is called {name!r}; there is {', '.join(near)}")
-    topic = importlib.import_module(f".{_HOME[name]}", __name__)
+    with undisturbed():  # a topic makes its inputs when it is imported
+        topic = importlib.import_module(f".{_HOME[name]}", __name__)
     return next(exercise for exercise in topic.EXERCISES if exercise.name == name)
 
 

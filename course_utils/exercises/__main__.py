@@ -1,5 +1,6 @@
 """Print every mistake and what is said of it: python -m course_utils.exercises [name ...]"""
 
+import os
 import sys
 import textwrap
 
@@ -28,5 +29,8 @@ if __name__ == "__main__":
     try:
         for line in table(sys.argv[1:] or NAMES):
             say(line)
+        sys.stdout.flush()
     except ValueError as problem:
         sys.exit(str(problem))
+    except BrokenPipeError:  # as in `… | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

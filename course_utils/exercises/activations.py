@@ -1150,7 +1150,8 @@ BACKWARD = Exercise(
         Mistake(
             "exponentials",
             _of_exponentials,
-            "Far to the left this is NaN: e^(−x) is inf, and inf/inf and 0 · inf are NaN. With `torch.sigmoid` the slope is σ·(1 + x·(1 − σ)).",
+            "Far to the left this is NaN: e^(−x) is inf, and inf/inf and 0 · inf are NaN. With "
+            "`torch.sigmoid` the slope is σ·(1 + x·(1 − σ)).",
             WRITTEN,
         ),
         Mistake(

@@ -1,6 +1,7 @@
 """Notebook 08's exercises: the block, the stack of blocks, and the norm inside attention."""
 
 import dataclasses
+import operator
 import re
 
 import torch
@@ -623,8 +624,10 @@ def _run_stack(answer, x, blocks, final_norm, head):
     calls = []
     parts = [Part(f"block {i}", block, calls) for i, block in enumerate(blocks, 1)]
     parts = nn.ModuleList(parts) if isinstance(blocks, nn.Module) else parts
+    given = list(parts)
     y = answer(x, parts, Part("final_norm", final_norm, calls), Part("head", head, calls))
-    return y, _in_words(calls)
+    kept = len(parts) == len(given) and all(map(operator.is_, parts, given))
+    return y, _in_words(calls) + ("" if kept else ", and the caller's list of blocks is changed")
 
 
 class _Block(nn.Module):
@@ -762,7 +765,20 @@ def _embedding_added(x, blocks, n, head):
     return head(n(h + x))
 
 
+def _pops(x, blocks, norm, head):
+    while len(blocks):
+        x = blocks.pop(0)(x)
+    return head(norm(x))
+
+
 STACK_MISTAKES = (
+    Mistake(
+        "pops",
+        _pops,
+        "The result is right, but `pop` empties the caller's list of blocks. Go through it, "
+        "`for block in blocks`, and leave it as it is.",
+        ZERO,
+    ),
     Mistake(
         "L10",
         _each(lambda x, b, n: b(x), lambda x, n, head: head(x)),
@@ -1052,8 +1068,8 @@ QK_MISTAKES = (
         "full",
         _over(-2, -1),
         "There is one statistic for all heads of a token. OLMo 2 does so, before it splits into "
-        "heads, with a weight for every feature of every head. This exercise asks for Qwen 3's: each "
-        "head by itself, over head_dim alone.",
+        "heads, with a weight for every feature of every head. This exercise asks for Qwen 3's: "
+        "each head by itself, over head_dim alone.",
         TOKENS,
         convention=True,
     ),

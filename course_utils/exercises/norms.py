@@ -56,7 +56,7 @@ def _alone(f):
     others[1, 2] = False
     if others.any():
         return (
-            f"After one token has changed, {int(others.sum())} of the other 5 tokens changed too. Each "
+            f"After one token has changed, {int(others.sum())} of the other 5 have too. Each "
             "token needs a statistic of its own: average over the features alone, `dim=-1`."
         )
     return None
@@ -776,6 +776,8 @@ def _module(answer, dim, eps):
     what goes back through it.
     """
     layer = answer(dim, eps)
+    if not isinstance(layer, nn.Module):
+        raise TypeError(f"it is no module, write class {answer.__name__}(nn.Module)")
     x = 1e-3 * draw(2, 3, dim)
     new = layer(x)
     held = [f"{n} {tuple(p.shape)}{frozen(p)}" for n, p in layer.named_parameters()]

@@ -185,7 +185,7 @@ PACKED = Exercise(
         Mistake(
             "split-by-2",
             lambda x, w_gate_up, w_down: _two_of((x @ w_gate_up.T).split(2, dim=-1)) @ w_down.T,
-            "`split` takes the *size* of a piece, so these are many pieces of 2. `chunk(2, dim=-1)` "
+            "`split` takes the *size* of a piece, so these are many of size 2. `chunk(2, dim=-1)` "
             "takes their number; or `split(I, dim=-1)`.",
             CHUNK,
         ),
