@@ -66,8 +66,8 @@ def help_with(name):
 
 
 def solution(exercise):
-    """The reference's own source as text, without docstring and checks of arguments, and with the
-    functions of its file that it calls.
+    """The reference's own source as text, without checks of arguments, and with the functions of
+    its file that it calls. Public docstrings are left out; a private one says why it is there.
     """
     home = vars(sys.modules[exercise.reference.__module__])
     shown, waiting = {}, [exercise.reference.__name__]
@@ -82,20 +82,21 @@ def solution(exercise):
 
 
 def _without_checks(source):
-    """A function's source lines, comments and all, but for its docstring and what only raises."""
+    """A function's source lines, comments and all, but for what only raises or describes."""
     dropped = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.stmt) and _is_check(node):
+        if isinstance(node, ast.stmt) and _is_check(node, source.startswith("def _")):
             dropped |= set(range(node.lineno, node.end_lineno + 1))
     lines = source.rstrip().splitlines()
     return "\n".join(line for number, line in enumerate(lines, 1) if number not in dropped)
 
 
-def _is_check(node):
-    """A docstring, a call of a `_check…` function, or an `if` or `for` with nothing else in it."""
+def _is_check(node, private=False):
+    """A public docstring, a call of `_check…`, or an `if` or `for` with nothing else in it."""
     if isinstance(node, ast.Expr):
         called = getattr(getattr(node.value, "func", None), "id", "")
-        return isinstance(node.value, ast.Constant) or called.startswith("_check")
+        words = isinstance(node.value, ast.Constant) and not private
+        return words or called.startswith("_check")
     if isinstance(node, ast.If | ast.For):
         return not node.orelse and all(map(_is_check, node.body))
     return isinstance(node, ast.Raise)
