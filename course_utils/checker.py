@@ -558,7 +558,8 @@ def _tensor_problem(x, y):
         return f"is on {x.device}, laid out {_short(x.layout)}; expected on the CPU, strided"
     if x.shape != y.shape:
         shape = code(tuple(x.shape), 60).strip("`")
-        return f"has the shape {shape}, expected {tuple(y.shape)}"
+        turned = ", and is the transpose of it" if x.ndim > 1 and x.shape == y.shape[::-1] else ""
+        return f"has the shape {shape}, expected {tuple(y.shape)}{turned}"
     if x.dtype != y.dtype:
         return f"has the dtype {_short(x.dtype)}, expected {_short(y.dtype)}"
     return None

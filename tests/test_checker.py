@@ -218,6 +218,7 @@ def test_the_learners_own_mode_makes_no_difference(mode):
         (lambda x, by: (x * by).numpy(force=True), "and is a NumPy array"),
         (lambda x, by: [x * by], "and is a list"),
         (lambda x, by: (x * by).sum(), "has the shape (), expected (3,)"),
+        (lambda x, by: x.view(3, 1, 1) * by, "has the shape (3, 1, 1), expected (3,). It"),
         (lambda x, by: (x * by).long(), "has the dtype int64, expected float32"),
         (lambda x, by: (x * by).to(torch.complex64), "has the dtype complex64"),
         (lambda x, by: (x * by).to("meta"), "is on meta, laid out strided; expected on the CPU"),

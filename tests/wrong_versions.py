@@ -245,7 +245,6 @@ LIBRARY = {
     layers.llama_stack: {
         "no final norm": ("final_norm(x)", "x"),
         "final norm after the head": ("head(final_norm(x))", "final_norm(head(x))"),
-        "blocks left out": ("x = block(x)", "block(x)"),
     },
     layers.llama_block: {
         "residual carries norm(x)": ("x = x + attn(norm1(x))", "x = norm1(x) + attn(norm1(x))"),

@@ -58,6 +58,7 @@ def client(notebook, folder):
         kernel_name="python3",
         record_timing=False,
         store_widget_state=False,
+        coalesce_streams=True,  # printed lines may come in several pieces
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
         resources={"metadata": {"path": folder}},
     )

@@ -119,10 +119,13 @@ def _right_end(f):
         -50: "A sign is turned round.",
         25: "Half of that: tanh(x/2) runs from −1 to 1, so σ(x) is (1 + tanh(x/2))/2.",
         100: "Twice that: something is added that should multiply, or a half is missing.",
-        2500: "The factor x is there twice.",
+        2500: "What multiplies x is 50, where a share near 1 is due: x itself, or a softplus?",
     }
     if abs(y) < 1e-3 and abs(left) < 1e-3:
-        why = "It closes on *both* sides. Is there a factor 1 − σ, as in the slope of σ?"
+        why = (
+            "It closes on *both* sides. Is the sign in the exponent turned round, or is there a "
+            "factor 1 − σ, as in the slope of σ?"
+        )
     elif abs(y) < 1e-3 and abs(left + 50) < 1e-3:
         why = "Left and right are exchanged: the sign in the exponent is turned round."
     else:
@@ -442,6 +445,13 @@ SILU_MISTAKES = (
         "added",
         lambda x: x + torch.sigmoid(x),
         "The sigmoid is added to x. It multiplies x, as a share of it that passes.",
+        HAND,
+    ),
+    Mistake(
+        "softplus-gate",
+        lambda x: x * F.softplus(x),
+        "What multiplies x is softplus, log(1 + e^x), which grows with x. SiLU has the sigmoid, a "
+        "share between 0 and 1.",
         HAND,
     ),
     Mistake(

@@ -117,6 +117,12 @@ def _size(f):
         rms.append(f(x, one, 0.0).square().mean(-1).sqrt().mean().item())
     if all(abs(r - 1) < 1e-3 for r in rms):
         return None
+    counts = [n * r**2 for n, r in zip((4, 16), rms, strict=True)]
+    if all(abs(count - round(count)) < 1e-3 and round(count) > 1 for count in counts):
+        return (
+            f"The sum of the squares should be divided by n, the number of features. It is divided "
+            f"by {round(counts[0])} for n = 4, and by {round(counts[1])} for n = 16."
+        )
     growth = rms[1] / rms[0]
     known = {
         0.5: "A factor √n is missing: is there a sum, or a length, where the *mean* belongs?",
@@ -572,6 +578,8 @@ def _only_bias(f):
     y = f(x, zero, _b, 1e-6)
     if torch.allclose(y, _b.expand_as(x), atol=1e-4):
         return None
+    if torch.allclose(y, -_b.expand_as(x), atol=1e-4):
+        return "The bias is subtracted. It is added, at the end."
     if torch.allclose(y + 0 * x, f(x, _w, _b, 1e-6), atol=1e-4):
         return "The weight changes nothing. It multiplies what was divided, before the bias."
     return (

@@ -596,6 +596,13 @@ SHARD = Exercise(
     ),
     (
         Mistake(
+            "columns-of-both",
+            lambda w, rank, world_size: w.chunk(world_size, dim=1)[rank],
+            "The columns are cut, and all rows kept: so `w_down` is shared out. Here ranks share "
+            "the *units*, which are rows: a part of gate's and the same part of up's.",
+            RANKS,
+        ),
+        Mistake(
             "C10",
             lambda w, r, n: w.chunk(n)[r],
             "This cuts [gate; up] into blocks that follow each other: with two ranks, rank 0 has "

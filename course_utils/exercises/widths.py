@@ -769,7 +769,8 @@ def _head_dim(f):
         return None
     known = {
         0: "`head_dim` is not used: it need not be D / heads.",
-        144: "That is three matrices: queries, keys, values, and the output makes four.",
+        144: "That is three of four matrices. Is the output projection missing, or taken for D·D? "
+        "It has D · heads · head_dim.",
         96: "That is two matrices of four.",
         193: "That is one too many: are rotary frequencies counted? They are not learned.",
         194: 'That is two too many, as with norms of queries and keys; but `qk_norm` is "none".',
