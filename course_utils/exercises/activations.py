@@ -130,6 +130,17 @@ def _right_end(f):
         why = "Left and right are exchanged: the sign in the exponent is turned round."
     else:
         why = next((words for at, words in known.items() if abs(y - at) < 1e-3), None)
+    share = y / 50
+    if why is None and 0.5 < share < 1 - 1e-9:
+        end, low = math.log(share / (1 - share)), left / -50
+        why = (
+            f"Its factor is {_say(share)}, where the divisor 1 + e^(−50) is 1: is more added to it?"
+        )
+        if abs(_at(f, 100.0) / 100 - share) > 1e-6:
+            why = f"Its factor, {_say(share)}, comes near 1 too slowly: σ(50) is 1 to 21 digits."
+        elif abs(low - (1 - share)) < 1e-6:
+            ends = f"σ({_say(end)}), at −50 σ(−{_say(end)})"
+            why = f"Its factor is {ends}: is σ or its argument limited?"
     why = why or "The factor of x should be σ(50) = 1."
     return f"At x = 50 nearly all of x passes: silu(50) is 50, and yours {_say(y)}. {why}"
 
@@ -145,6 +156,12 @@ def _left_end(f):
         -0.5: "That is a straight line, as of a leaky ReLU.",
     }
     why = next((words for at, words in known.items() if abs(y - at) < 1e-3), None)
+    if (
+        abs(y + 50) < 1e-3
+        and abs(_at(f, 1.0) - 1) > 1e-3
+        and abs(_at(f, 1.0) + _at(f, -1.0)) < 1e-6
+    ):
+        why = "The gate opens on both sides alike: is x² or |x| in σ, where x belongs?"
     why = why or "The factor of x should be σ(−50), nearly 0."
     return f"At x = −50 next to nothing passes: silu(−50) is 0.000, and yours {_say(y)}. {why}"
 
@@ -167,12 +184,32 @@ def _share(f):
                 f"It is x · σ({_say(factors[0])}·x), by what passes at x = 1, 2, −1 and −3. In "
                 "SiLU x stands in σ without a factor."
             )
+        shifts = [math.log(p / (1 - p)) - x for x, p in shares.items()]
+        powers = [math.log(p) / math.log(_sigmoid(x)) for x, p in shares.items()]
+        for what, found in (
+            ("x · σ(x + c) with c = {}", shifts),
+            ("x · σ(x) to the power {}", powers),
+        ):
+            if max(found) - min(found) < 1e-3:
+                return (
+                    f"It is {what.format(_say(found[0]))}, by what passes at x = 1, 2, −1 and −3. "
+                    "In SiLU x is multiplied by σ(x) once, and nothing is added to x."
+                )
     if abs(shares[-1]) < 1e-6 and abs(shares[-3]) < 1e-6:
         right = abs(shares[2] - _sigmoid(2)) < 1e-5
         corner = "It is right of zero as it should be." if right else "All of x = 2 passes."
         return (
             f"Left of zero nothing passes. {corner} SiLU has no corner at zero: σ(2) = 88 % of x = "
             "2 passes, and σ(−1) = 27 % of x = −1."
+        )
+    if max(abs(shares[x] - _sigmoid(x)) for x in (1, 2)) < 1e-5 and shares[-1] < 0:
+        lost = all(abs(shares[x] + _sigmoid(x)) < 1e-5 for x in (-1, -3))
+        why = "The factor there is |x|: x keeps its sign." if lost else "SiLU is below zero there."
+        if all(abs(x * shares[x] - _sigmoid(x)) < 1e-5 for x in (-1, -3)):
+            why = "That is σ(x) alone: left of zero the factor x is missing."
+        return (
+            "Right of zero it is as it should be. Left of zero, at x = −1, it should be −σ(−1) = "
+            f"−0.2689, and yours is {_say(-shares[-1])}. {why}"
         )
     worst = max(shares, key=lambda x: abs(shares[x] - _sigmoid(x)))
     return (
@@ -572,7 +609,74 @@ BETA_FORMS = {
     "x·σ(β): the x inside the sigmoid is missing": lambda b, x: _sigmoid(b),
     "x·σ(x) to the power β: β multiplies x, inside the sigmoid": lambda b, x: _sigmoid(x) ** b,
     "x·tanh(βx): the sigmoid is another function": lambda b, x: math.tanh(b * x),
+    "2·x·σ(βx): everything is doubled, as where a half is missing": lambda b, x: (
+        2 * _sigmoid(b * x)
+    ),
+    "x·σ(βx)/2: a half is too many": lambda b, x: _sigmoid(b * x) / 2,
+    "−x·σ(−βx): two signs are turned round, which do not make up": lambda b, x: -_sigmoid(-b * x),
+    "x·σ(x) to the power 1/β: β multiplies x, inside the sigmoid": lambda b, x: (
+        _sigmoid(x) ** (1 / b)
+    ),
+    "x·σ(β·|x|): inside the sigmoid x has lost its sign": lambda b, x: _sigmoid(b * abs(x)),
+    "x·σ(βx) to the power β: β stands outside as well": lambda b, x: _sigmoid(b * x) ** b,
+    "x·σ(β·(x − 1)): β is subtracted besides": lambda b, x: _sigmoid(b * x - b),
+    "x·σ(β·(x + 1)): β is added besides": lambda b, x: _sigmoid(b * x + b),
+    "x·σ(β·x²): inside the sigmoid x is squared": lambda b, x: _sigmoid(b * x * x),
+    "β·x·σ(x/β): β stands outside, and divides inside": lambda b, x: b * _sigmoid(x / b),
+    "x·σ(−x/β): β divides, and a sign is turned round": lambda b, x: _sigmoid(-x / b),
+    "GELU with β, x·Φ(βx): the gate is σ": lambda b, x: (1 + math.erf(b * x / math.sqrt(2))) / 2,
+    "β·GELU(x): the gate is σ, and β belongs in it": lambda b, x: (
+        b * (1 + math.erf(x / math.sqrt(2))) / 2
+    ),
+    "a hard sigmoid of straight pieces": lambda b, x: min(max(b * x / 6 + 0.5, 0), 1),
 }
+
+
+# What may happen to β on its way into the sigmoid.
+BETA_TURNED = {
+    "That is the root of β.": math.sqrt,
+    "That is β².": lambda b: b * b,
+    "That is −β²: β is squared, and a sign is turned round.": lambda b: -b * b,
+    "That is −β/2: a half is too many, and a sign is turned round.": lambda b: -b / 2,
+    "That is β/2.": lambda b: b / 2,
+    "There is the factor 1.702 of the fast GELU besides.": lambda b: 1.702 * b,
+    "That is −1.702·β, with the fast GELU's factor and a sign turned round.": lambda b: -1.702 * b,
+    "β is cut off to a whole number.": math.trunc,
+    "β is limited to 1.": lambda b: min(b, 1.0),
+    "β is never let below 1.": lambda b: max(b, 1.0),
+    "That is β + 1.": lambda b: b + 1,
+    "That is e^β.": math.exp,
+    "That is tanh(β).": math.tanh,
+    "That is σ(β).": _sigmoid,
+}
+
+
+def _own_betas(f):
+    """The β of Swish that the answer is with β = 0.5 and with β = 2; None if it is no Swish."""
+    found = []
+    for beta in (0.5, 2.0):
+        x = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
+        share = f(x, beta) / x
+        inside = torch.logit(share) / x  # NaN unless the share is between 0 and 1
+        if not (inside - inside[0]).abs().max() < 1e-6:
+            return None
+        found.append(inside[0].item())
+    return found
+
+
+def _beta_negative(f):
+    y, right = f(torch.tensor([2.0], dtype=torch.float64), -1.0).item(), 2 * _sigmoid(-2)
+    if abs(y - right) < 1e-6:
+        return None
+    known = {
+        2 * _sigmoid(2): "That is what β = 1 gives: its sign is lost.",
+        1.0: "That is what β = 0 gives: is β limited to numbers above zero?",
+    }
+    why = next((words for at, words in known.items() if abs(y - at) < 1e-6), None)
+    return (
+        f"With β = −1 the curve is mirrored: at x = 2 it gives 2·σ(−2) = {_say(right)}, and yours "
+        f"is {_say(y)}. {why or 'β multiplies x inside the sigmoid, whatever its sign.'}"
+    )
 
 
 def _beta_inside(f):
@@ -589,6 +693,14 @@ def _beta_inside(f):
     for words, form in BETA_FORMS.items():
         if _near(shares, [form(b, x) for b, x in places]):
             return f"By its values for β = 0.5 and β = 2 this is {words}. Swish is x·σ(βx)."
+    if (own := _own_betas(f)) is not None:
+        how = next(
+            (words for words, form in BETA_TURNED.items() if _near(own, map(form, (0.5, 2)))), ""
+        )
+        return (
+            f"With β = 0.5 yours is x·σ({_say(own[0])}·x), and with β = 2 x·σ({_say(own[1])}·x). "
+            f"{how or 'Something happens to β on its way.'} It multiplies x as it is: x·σ(βx)."
+        )
     at = max(range(4), key=lambda i: abs(shares[i] - rights[i]))
     b, x = places[at]
     return (
@@ -796,6 +908,7 @@ SWISH = Exercise(
         Property("β inside the sigmoid", _beta_inside, BETA),
         *(Property(r.name, _with_beta_one(r.broken), r.read) for r in RULES[2:]),
         Property("β = 0 is x/2", _beta_zero, BETA),
+        Property("a negative β mirrors", _beta_negative, BETA),
     ),
     (
         "With β = 1 it must be SiLU, with β = 0 half of x, and with a large β nearly ReLU.",
@@ -840,14 +953,23 @@ def _dx_at(f, x, dy=1.0, dtype=torch.float64):
 
 
 def _dx_each_alone(f):
-    dy, x, moved = draw(2, 3, seed=1).double(), draw(2, 3).double(), draw(2, 3).double()
-    moved[1, 2] += 1
-    others = (f(dy, x) - f(dy, moved)).abs() > 1e-9
-    others[1, 2] = False
-    if others.any():
+    for at, name in ((1, "x"), (0, "dy")):
+        given = draw(2, 3, seed=1).double(), draw(2, 3).double()
+        moved = given[0].clone(), given[1].clone()
+        moved[at][1, 2] += 1
+        others = (f(*given) - f(*moved)).abs() > 1e-9
+        others[1, 2] = False
+        if others.any():
+            return (
+                f"When one number of {name} changes, {int(others.sum())} of the other 5 gradients "
+                "change too. Each y depends on its own x alone, so nothing is summed or averaged."
+            )
+    (dy, x), among = given, f(*given)[0, 0]
+    if abs(f(dy[:1, :1], x[:1, :1]) - among) > 1e-9:
         return (
-            f"When one number of x changes, {int(others.sum())} of the other 5 gradients change "
-            "too. Each y depends on its own x alone, so nothing is summed or averaged."
+            f"Among 6 numbers the first gradient is {_say(among.item())}, and alone "
+            f"{_say(f(dy[:1, :1], x[:1, :1]).item())}. Is it divided by how many there are? Such a "
+            "mean is in dy already, if the loss has one."
         )
     return None
 
@@ -891,6 +1013,42 @@ def _whose_slope(f):
         ),
         "The slope of σ is σ·(1 − σ); the factor 1 − σ is missing.": lambda x, s: s * (1 + x),
         "The slope of σ is σ·(1 − σ), and not σ².": lambda x, s: s * (1 + x * s),
+        "It is the slope of GELU. SiLU's gate is σ, whose slope is σ·(1 − σ).": lambda x, s: (
+            (1 + math.erf(x / math.sqrt(2))) / 2 + x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+        ),
+        "It is the slope of the slope. SiLU is differentiated once.": lambda x, s: (
+            s * (1 - s) * (2 + x * (1 - 2 * s))
+        ),
+        "It is x times the slope: dy multiplies it, and x does not.": lambda x, s: (
+            x * s * (1 + x * (1 - s))
+        ),
+        "It is right on the right alone. Left of zero silu is not flat: nothing is cut off.": (
+            lambda x, s: s * (1 + x * (1 - s)) * (x > 0)
+        ),
+        "σ is missing in front of the brackets, σ·(1 + x·(1 − σ)).": lambda x, s: 1 + x * (1 - s),
+        "A bracket is out of place: 1 − σ multiplies x alone, σ·(1 + x·(1 − σ)).": lambda x, s: (
+            s * (1 + x) * (1 - s)
+        ),
+        "Where 1 − σ belongs stands 1 − y, with y = silu(x).": lambda x, s: (
+            s * (1 + x * (1 - x * s))
+        ),
+        "A bracket is out of place: in y + σ·(1 − y) only σ is multiplied by 1 − y.": (
+            lambda x, s: (x * s + s) * (1 - x * s)
+        ),
+        "The first term, σ, has the wrong sign.": lambda x, s: x * s * (1 - s) - s,
+        "Left and right are exchanged: the sign inside σ is turned round.": lambda x, s: (
+            (1 - s) * (1 + x * s)
+        ),
+        "In the second term stands the slope of tanh, 1 − tanh², and not that of σ.": (
+            lambda x, s: s + x * (1 - math.tanh(x) ** 2)
+        ),
+        "The second term lacks a σ: the slope of σ is σ·(1 − σ).": lambda x, s: s + x * (1 - s),
+        "The slope of σ is σ·(1 − σ), with a minus, and not σ·(1 + σ).": lambda x, s: (
+            s + x * s * (1 + s)
+        ),
+        "It is the slope of x·σ(1.702x), the fast GELU.": lambda x, s: (
+            _sigmoid(1.702 * x) * (1 + 1.702 * x * _sigmoid(-1.702 * x))
+        ),
     }
     found = [_dx_at(f, x) for x in (2.0, -1.0)]
     for words, slope in known.items():
@@ -919,7 +1077,8 @@ def _dx_far_left(f):
     dx = _dx_at(f, -50.0)
     if abs(dx) < 1e-6:
         return None
-    why = "σ, nearly 0 there, multiplies both terms: is a σ missing, or a pair of brackets?"
+    why = _whose_slope(f)
+    why = why or "σ, nearly 0 there, multiplies both terms: is a σ missing, or a pair of brackets?"
     if abs(dx - 0.5) < 1e-6:
         why = "That is the slope at 0. Is it taken at y = silu(x), in place of x?"
     return f"At x = −50 silu is flat: the slope is 0, and yours is {_say(dx)}. {why}"

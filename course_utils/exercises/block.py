@@ -148,7 +148,14 @@ def _hands_on(f):
         return f"{start} Yours returns zeros: nothing carries x past a sublayer. Add x to it."
     factor = y / x
     if factor.std() < 1e-6:
-        return f"{start} Yours returns {factor.mean():.3g} times x: is x added twice, or divided?"
+        why = "is x, or a sum, scaled?" if factor.mean() < 2 else "is x added more than once?"
+        return f"{start} Yours returns {factor.mean():.3g} times x: {why}"
+    kept = (factor - 1).abs() < 1e-6
+    if kept.any():
+        return (
+            f"{start} Yours changes {int((~kept).sum())} of {kept.numel()} numbers and leaves the "
+            "others: is an activation, or a `clamp`, in the stream? Only sums belong there."
+        )
     return (
         f"{start} Yours brings its RMS from {ms(x, (0, 1, 2)).sqrt().item():.3g} to "
         f"{ms(y, (0, 1, 2)).sqrt().item():.3g}. Is a norm in the stream? It belongs in the "
@@ -156,48 +163,74 @@ def _hands_on(f):
     )
 
 
-def _read(f):
-    """What each part reads, and the result, as sums of DIGITS."""
+def _noting(digits, names):
+    """An x, parts that return their digit, and a dict in which they note what they read."""
     seen = {}
 
     def part(name):
         def returns(h):
-            seen[name] = h.item()
-            return torch.full_like(h, DIGITS[name])
+            seen[name] = h.mean().item()
+            return torch.full_like(h, digits[name])
 
         return returns
 
-    names = ("attn", "ffn", "norm1", "norm2")
-    seen["y"] = f(torch.ones(1, 1, 1, dtype=torch.float64), *map(part, names))[0].item()
-    return seen
+    return torch.full((1, 1, 4), digits["x"], dtype=torch.float64), [*map(part, names)], seen
 
 
-def _sum(value):
-    """A number as a sum of DIGITS, in words."""
-    counts = [int(d) for d in reversed(f"{value:.0f}")] if 0 <= value == round(value) else [9]
-    if len(counts) > len(DIGITS) or max(counts) > 2:
-        return f"{value:.6g}, no sum of these: is something multiplied, divided or subtracted?"
-    terms = [name if n == 1 else f"2·{name}" for n, name in zip(counts, DIGITS, strict=False) if n]
-    return f"{value:.0f}, which is {' + '.join(terms) or 'nothing'}."
+def _read(f, digits):
+    """What each part reads, and the result, as sums of DIGITS."""
+    x, parts, seen = _noting(digits, ("attn", "ffn", "norm1", "norm2"))
+    y = f(x, *parts)[0]
+    return seen | {"y": y.mean().item()}
+
+
+def _sum(read, name, digits):
+    """What one part reads, as a sum of digits, in words. read: what all read, for other digits."""
+    value = read(digits)[name]
+    shares = {d: read({**digits, d: digits[d] + 1.0})[name] - value for d in digits}
+    said = f"{round(value, 3):.12g}".replace("-", "−")
+    if abs(sum(shares[d] * digits[d] for d in digits) - value) > 1e-6 * (1 + abs(value)):
+        return (
+            f"{said}, no sum of these: is something multiplied, a number added, or a function such "
+            "as `tanh` taken?"
+        )
+    terms = [(shares[d], d) for d in digits if abs(shares[d]) > 1e-6]
+    words = " + ".join(d if abs(k - 1) < 1e-6 else f"{k:.3g}·{d}" for k, d in terms) or "nothing"
+    return (
+        f"{said}, which is {words.replace('+ -1·', '− ').replace('+ -', '− ').replace('-', '−')}."
+    )
 
 
 def _reads(f):
-    seen = _read(f)
+    seen = _read(f, DIGITS)
     wanted = {"norm1": (1, "x"), "attn": (10, "norm1"), "norm2": (101, "x + attn")}
     for name, (value, words) in {**wanted, "ffn": (1000, "norm2")}.items():
-        if seen[name] != value:
+        if abs(seen[name] - value) > 1e-6:
             return (
                 f"{SAY} Then {name} should read {value}, which is {words}. It reads "
-                f"{_sum(seen[name])}"
+                f"{_sum(lambda digits: _read(f, digits), name, DIGITS)}"
             )
     return None
 
 
 def _adds(f):
-    y = _read(f)["y"]
-    if y == 10101:
+    y = _read(f, DIGITS)["y"]
+    if abs(y - 10101) < 1e-6:
+        negative = _read(f, {name: -digit for name, digit in DIGITS.items()})
+        return _of_negative(negative["y"], 10101)
+    return (
+        f"{SAY} Then the result should be 10101, which is x + attn + ffn. It is "
+        f"{_sum(lambda digits: _read(f, digits), 'y', DIGITS)}"
+    )
+
+
+def _of_negative(y, positive):
+    if abs(y + positive) < 1e-6:
         return None
-    return f"{SAY} Then the result should be 10101, which is x + attn + ffn. It is {_sum(y)}"
+    return (
+        f"If all parts return positive numbers the result is right. If all of them, and x, are "
+        f"negative, it should be −{positive}, and is {y:.6g}: an activation or `abs` is too much."
+    ).replace("-", "−")
 
 
 def _passes_gradient(f):
@@ -698,18 +731,30 @@ def _stack_turns(f):
     return f"Your order of calls is {order}. It should be {_in_words(STACK_ORDER)}."
 
 
+LINKS = {"x": 1, "block 1": 10, "block 2": 100, "block 3": 1000, "final_norm": 10000}
+LINKS |= {"head": 100000}
+
+
+def _read_in_stack(f, digits):
+    """What each part of a stack reads, and the result, as sums of LINKS."""
+    x, (*blocks, norm, head), seen = _noting(digits, STACK_ORDER)
+    y = f(x, blocks, norm, head)[0]
+    return seen | {"result": y.mean().item()}
+
+
 def _chain(f):
-    """Each part writes its own digit behind what it reads."""
-    parts = [lambda h, k=k: 10 * h + k for k in (1, 2, 3, 8, 9)]
-    x = torch.full((1, 1, 1), 7.0, dtype=torch.float64)
-    y = f(x, parts[:3], *parts[3:])[0].item()
-    if y == 712389:
-        return None
-    return (
-        "Say x is 7, block i writes the digit i behind what it reads, the final norm writes 8 and "
-        f"the head 9. The result should be 712389. Yours is {y:.0f}: each part should read what "
-        "the one before it returned, and nothing more."
-    )
+    seen = _read_in_stack(f, LINKS)
+    for (before, value), name in zip(LINKS.items(), (*STACK_ORDER, "result"), strict=True):
+        if abs(seen[name] - value) > 1e-6:
+            should = "the result should be" if name == "result" else f"{name} should read"
+            return (
+                "Say x is 1, the blocks return 10, 100 and 1000, the final norm 10000 and the head "
+                f"100000. Then {should} {value}, which is {before}. It "
+                f"{'is' if name == 'result' else 'reads'} "
+                f"{_sum(lambda digits: _read_in_stack(f, digits), name, LINKS)}"
+            )
+    negative = _read_in_stack(f, {name: -digit for name, digit in LINKS.items()})
+    return _of_negative(negative["result"], LINKS["head"])
 
 
 def _logits(f):
@@ -935,6 +980,20 @@ STACK_MISTAKES = (
         ZERO,
         convention=True,
     ),
+    Mistake(
+        "last-token-flat",
+        _each(lambda x, b, n: b(x), lambda x, n, head: head(n(x)[:, -1])),
+        "Only the last token's logits are left, and the axis of the tokens is gone with the "
+        "others. This exercise asks for those of every token, (B, T, vocabulary).",
+        ZERO,
+    ),
+    Mistake(
+        "argmax",
+        lambda *args: layers.llama_stack(*args).argmax(-1),
+        "These are the most likely words: an argmax has been taken. Logits are what the head "
+        "returns, a number for each word; a loss needs all of them.",
+        ZERO,
+    ),
 )
 
 LLAMA_STACK = Exercise(
@@ -944,11 +1003,11 @@ LLAMA_STACK = Exercise(
     STACK_CASES,
     STACK_MISTAKES,
     (
-        Property("the stream's size goes", _size_goes, ZERO),
         Property("each part of the stack once", _stack_once, ZERO),
         Property("blocks, norm, head", _stack_turns, ZERO),
         Property("logits", _logits, ZERO),
         Property("a chain", _chain, ZERO),
+        Property("the stream's size goes", _size_goes, ZERO),
     ),
     (
         "What does block 2 read? And what does the head read?",
@@ -1024,6 +1083,13 @@ def _one_weight(f):
         return (
             "With 4 heads of 4 numbers your weight runs along the *heads*, one number a head. It "
             "runs along head_dim, and all heads share it."
+        )
+    equal = f(q[:, :, :1].expand(q.shape), w, 1e-6)
+    if not torch.allclose(equal, equal[:, :, :1].expand(q.shape)):
+        other = next(h for h in range(1, 4) if not torch.allclose(equal[:, :, h], equal[:, :, 0]))
+        return (
+            f"Four equal heads come out unequal: head {other} is unlike head 0. The same is done "
+            "to every head, with the same weight."
         )
     return None
 

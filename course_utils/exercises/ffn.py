@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import re
 
 import torch
 import torch.nn.functional as F
@@ -242,6 +243,13 @@ UNITS = (
         WRITTEN,
     ),
     Mistake(
+        "scaled",
+        lambda g, u: F.silu(g) * u / g.shape[-1] ** 0.5,
+        "The units are divided by √I, as scores in attention are by the root of a size. Here "
+        "nothing but up multiplies silu(gate); the size of the weights sees to the rest.",
+        LAYER,
+    ),
+    Mistake(
         "M06",
         lambda g, u: F.dropout(F.silu(g) * u, 0.1),
         "`F.dropout` on the units drops at every call: it does not know of `eval()`, unless a "
@@ -292,16 +300,17 @@ def _repeats(f):
 
 def _alone(f):
     x, *w = _network()
-    moved = x.clone()
-    moved[1, 2] += 1
-    others = (f(x, *w) - f(moved, *w)).abs().amax(-1) > 1e-6
-    others[1, 2] = False
-    if others.any():
-        return (
-            f"When one token changes, {int(others.sum())} of the other 5 tokens change too. A "
-            "feed-forward network reads each token by itself: look for an operation along the "
-            "batch or the tokens, or for a `reshape` that mixes them."
-        )
+    for at in ((1, 2), (0, 0)):  # the last token and the first
+        moved = x.clone()
+        moved[at] += 1
+        others = (f(x, *w) - f(moved, *w)).abs().amax(-1) > 1e-6
+        others[at] = False
+        if others.any():
+            return (
+                f"When one token changes, {int(others.sum())} of the other 5 tokens change too. A "
+                "feed-forward network reads each token by itself: look for an operation along the "
+                "batch or the tokens, or for a `reshape` that mixes them."
+            )
     return None
 
 
@@ -315,6 +324,16 @@ def _shut_down(f):
             "With down weights of zeros x itself comes out: x is added inside. The block adds it, "
             "around this layer; return the network's output alone."
         )
+    if y.isnan().any():
+        return (
+            "With down weights of zeros the output should be zero, and is NaN. Is something "
+            "divided by its own size, the weights or the output? The layer normalises nothing."
+        )
+    if _equal(y, f(x, g, u, d)):
+        return (
+            "The down weights change nothing: another matrix does their work. It is `w_down`, (D, "
+            "I), that brings the I units back to D numbers."
+        )
     return (
         f"With down weights of zeros the output should be zero, and is up to "
         f"{y.abs().max():.3g}. The down projection comes last, and nothing is added to it."
@@ -325,11 +344,26 @@ def _linear_in_down(f):
     x, g, u, d = _network()
     y, twice = f(x, g, u, d), f(x, g, u, 2 * d)
     if _equal(twice, 2 * y):
-        return None
+        if _equal(f(x, g, u, -d), -y):
+            return None
+        return (
+            "With −1 times the down weights every output should turn its sign, and some do not: "
+            "something like ReLU acts after the down projection, which comes last."
+        )
     if _equal(twice, 4 * y):
         return (
             "With twice the down weights the output is four times as large: down is applied "
             "twice. Multiply gate and up first, then project their product down once."
+        )
+    if (twice - 2 * y).norm() < 0.01 * y.norm():
+        return (
+            "With twice the down weights the output doubles roughly, and not to the last digits. "
+            "In float64 it should: is something rounded, or computed in 16 bits?"
+        )
+    if abs(twice.norm() / y.norm() - 1) < 1e-3:
+        return (
+            "With twice the down weights the output should double, and is as long as before. Is it "
+            "or the weight normalised? The layer returns what the down projection gives."
         )
     return (
         f"With twice the down weights the output should double, and its length grows by "
@@ -338,9 +372,58 @@ def _linear_in_down(f):
     )
 
 
+def _levelled(name):
+    return (
+        f"Twice the {name} weights give the same output, though in another order they do not. Is "
+        f"something normalised between the projections, {name} or its product? Nothing is: "
+        "silu(gate) · up goes down as it is."
+    )
+
+
+def _out_of_step(f):
+    """Which gate, up and down belong to one unit, if they are not those of one number."""
+    x, zeros = torch.ones(1, 1, 1, dtype=torch.float64), torch.zeros(3, 1, dtype=torch.float64)
+    one = [zeros.index_fill(0, torch.tensor(i), 1.0) for i in range(3)]
+    units = [
+        at
+        for at in itertools.product(range(3), repeat=3)
+        if f(x, one[at[0]], one[at[1]], one[at[2]].T).abs().max() > 1e-6
+    ]
+    wrong = next((at for at in units if len(set(at)) > 1), None)
+    if len(units) != 3 or wrong is None:
+        return None
+    return (
+        "A unit has a row of gate, a row of up and a column of down of one number. With 3 units, "
+        f"yours joins row {wrong[0]} of gate, row {wrong[1]} of up and column {wrong[2]} of down. "
+        "Is one of them turned round or shifted on the way?"
+    )
+
+
+def _units_add_up(f):
+    x, g, u, d = _network()
+    y = f(x, g, u, d)
+    total = sum(f(x, g[i : i + 1], u[i : i + 1], d[:, i : i + 1]) for i in range(7))
+    if _equal(y, total):
+        return None
+    said = "The output of 7 units should be the sum of what each gives alone, and"
+    factor = ((y * total).sum() / total.square().sum()).item()
+    if not _equal(y, factor * total):
+        if (step := _out_of_step(f)) is not None:
+            return step
+        return (
+            f"{said} is off by {(y - total).norm() / total.norm():.0%} of its length. Does "
+            "something act across units, such as a softmax, a norm or a maximum?"
+        )
+    known = {7**-0.5: ", 1/√7: is it divided by √I?", 1 / 7: ", 1/7: is a mean taken of the units?"}
+    why = next((words for k, words in known.items() if abs(factor - k) < 1e-4), ".")
+    return f"{said} is {factor:.4g} times that{why} The down projection adds them as they are."
+
+
 def _up_shuts(f):
     x, g, u, d = _network()
     if _equal(f(x, g, 2 * u, d), f(x, g, u, d)):
+        if not _equal(f(x, g, u.flip(0), d), f(x, g, u, d)):
+            return _levelled("up")
         return "The up weights change nothing. Up multiplies silu(gate), unit by unit."
     y = f(x, g, 0 * u, d)
     if y.abs().max() < 1e-9:
@@ -368,6 +451,8 @@ def _up_shuts(f):
 def _gate_shuts(f):
     x, g, u, d = _network()
     if _equal(f(x, 2 * g, u, d), f(x, g, u, d)):
+        if not _equal(f(x, g.flip(0), u, d), f(x, g, u, d)):
+            return _levelled("gate")
         return "The gate weights change nothing. The unit is silu(gate) · up."
     y, all_of_up = f(x, 0 * g, u, d), x @ u.T @ d.T
     if y.abs().max() < 1e-9:
@@ -380,7 +465,7 @@ def _gate_shuts(f):
         "a gate of its own.",
     }
     close = (words for s, words in known.items() if _equal(y, s * all_of_up))
-    what = next(close, f"about {share:.3g} of up comes through. silu(0) is zero.")
+    what = next(close, f"about {share:.3g} of up comes through. Is something added to the gate?")
     return f"With gate weights of zeros the output should be zero, but {what}"
 
 
@@ -461,7 +546,20 @@ def _activation(f, gates):
     return f(x, *_one_unit())[0, :, 0]
 
 
+def _reads_alone(f):
+    """Whether a feature that neither gate nor up reads leaves a unit as it is."""
+    pick = torch.eye(3, dtype=torch.float64)
+    x = torch.tensor([[[2.0, 1.0, 0.0]], [[2.0, 1.0, 5.0]]], dtype=torch.float64)
+    a, b = f(x, pick[:1], pick[1:2], pick[:, :1])[:, 0, 0]
+    return torch.allclose(a, b)
+
+
 def _grows_by_the_square(f):
+    if not _reads_alone(f):
+        return (
+            "A feature that neither the gate's nor up's weights read, 5 in place of 0, changes the "
+            "unit. Is x normalised or centred before a projection? The layer takes x as it is."
+        )
     x = torch.tensor([[[30.0, 2.0]]], dtype=torch.float64)
     ratio = (f(10 * x, *_one_unit()) / f(x, *_one_unit()))[0, 0, 0].item()
     if abs(ratio - 100) < 0.1:
@@ -473,10 +571,14 @@ def _grows_by_the_square(f):
         )
     known = {
         1: "Is x normalised inside, or are gate and up limited? The layer takes x as it is.",
-        10: "Does the gate level off, or is it limited? silu(gate) is about gate when it is large.",
+        10: "Does the gate level off, is it limited, or is x normalised on one of the two ways? "
+        "silu(gate) is about gate when it is large.",
         1000: "The gate is a factor twice. silu(gate) = gate · σ(gate) contains it once.",
     }
     why = next((words for r, words in known.items() if abs(ratio / r - 1) < 0.01), None)
+    g, u, d = _one_unit()
+    if not torch.allclose(f(x, g, u, d.flip(0))[..., 1], f(x, g, u, d)[..., 0]):
+        why = "And the output depends on the place it goes to: is it multiplied by x?"
     return (
         "A unit with gate 30 and up 2, each made ten times larger, should grow by 100, and grows "
         f"by {ratio:.4g}. {why or 'For large gates silu(gate) is the gate itself.'}"
@@ -542,6 +644,7 @@ RULES = (
     Property("up of zeros shuts", _up_shuts, NOTICE),
     Property("gate of zeros shuts", _gate_shuts, NOTICE),
     Property("weights are (out, in)", _orientation, SLIPS),
+    Property("units add up", _units_add_up, LAYER),
     Property("linear in up", _linear_in_up, NOTICE),
     Property("bent in the gate", _bent_in_the_gate, FAMILY),
     Property("large units grow by the square", _grows_by_the_square, OUTLIER),
@@ -710,6 +813,34 @@ FFN = Exercise(
             SLIPS,
         ),
         Mistake(
+            "product-first",
+            lambda x, g, u, d: F.silu(x @ g.T) * x @ u.T @ d.T,
+            "Brackets are missing: `*` and `@` bind alike, from the left, so silu(gate) multiplies "
+            "x before `w_up` does its work. It is `F.silu(gate) * (x @ w_up.T)`.",
+            LAYER,
+        ),
+        Mistake(
+            "flattened",
+            lambda x, g, u, d: layers.gated_ffn(x.flatten(0, -2), g, u, d),
+            "Sequences and tokens are one axis in the result, as x was flattened. Give it the "
+            "shape of x again, or leave x as it is: `@` takes any axes before the last.",
+            SLIPS,
+        ),
+        Mistake(
+            "last-token",
+            lambda x, g, u, d: layers.gated_ffn(x, g, u, d)[:, -1],
+            "The last token alone is returned. The layer gives every token of a sequence its own "
+            "output, of the shape of x.",
+            LAYER,
+        ),
+        Mistake(
+            "averaged",
+            lambda x, g, u, d: layers.gated_ffn(x, g, u, d).mean(-2, keepdim=True),
+            "The tokens are averaged into one. A feed-forward network reads each token by itself "
+            "and returns as many as it got.",
+            LAYER,
+        ),
+        Mistake(
             "detached",
             lambda x, g, u, d: swiglu((x @ g.T).detach(), x @ u.T) @ d.T,
             "The values are right, but no gradient reaches the gate weights: something like "
@@ -744,9 +875,22 @@ def _module(answer, hidden_size, intermediate_size):
         raise TypeError(f"it is no module, write class {answer.__name__}(nn.Module)")
     held, x, w = _held(layer), draw(2, 3, hidden_size), weights(hidden_size, intermediate_size)
     if held != ", ".join(_asked_for(hidden_size, intermediate_size)):
-        return held, layers.gated_ffn(x, *w), layers.gated_ffn(60 * x, *w)
+        return held, layers.gated_ffn(x, *w), layers.gated_ffn(60 * x, *w), ALL_LEARN
     _set(layer, *w)
-    return held, layer(x), layer(60 * x)
+    y = layer(x)
+    return held, y, layer(60 * x), _learning(layer, y)
+
+
+ALL_LEARN = "down_proj.weight, gate_proj.weight, up_proj.weight"
+
+
+def _learning(layer, y):
+    """Which weights a gradient of the output reaches, in words."""
+    if not torch.is_tensor(y) or not y.requires_grad:
+        return "none"
+    names, held = zip(*sorted(layer.named_parameters()), strict=True)
+    slopes = torch.autograd.grad(y.sum(), held, allow_unused=True, retain_graph=True)
+    return ", ".join(n for n, s in zip(names, slopes, strict=True) if s is not None) or "none"
 
 
 def _set(layer, w_gate, w_up, w_down):
@@ -790,10 +934,10 @@ def _module_parameters(f):
         why = "Names joined by = are one and the same parameter: make a layer for each."
     elif "frozen" in held:
         why = "A frozen one does not learn."
+    elif all(entry in held for entry in asked) and (more := _more_than_asked(held)):
+        why = f"A Llama checkpoint has no key for {more}: the layer is three matrices alone."
     elif "bias" in held:
         why = "Llama's layer has no bias: `nn.Linear(…, bias=False)`."
-    elif all(entry in held for entry in asked):
-        why = "A Llama checkpoint has no key for what is more."
     elif "(7, 5)" not in held and "(5, 7)" not in held:
         why = "`intermediate_size` is the width itself: use it as it is given."
     elif all(entry.split()[0] in held for entry in asked):
@@ -803,6 +947,23 @@ def _module_parameters(f):
     return (
         f"With hidden_size 5 and intermediate_size 7 the layer should hold {', '.join(asked)}, "
         f"and nothing else. Yours holds: {held}. {why}"
+    )
+
+
+def _more_than_asked(held):
+    """Names of parameters besides the three weights and their biases, in words."""
+    names = [entry.split(" (")[0] for entry in held.split(", ") if " (" in entry or "." in entry]
+    return " and ".join(name for name in names if not re.match(r"(gate|up|down)_proj\.", name))
+
+
+def _all_learn(f):
+    learning = f(5, 7)[3]
+    if learning == ALL_LEARN:
+        return None
+    return (
+        f"What has a part in the output should learn from it, and a gradient reaches {learning} "
+        "and nothing else. Something like `.detach()`, `.data` or `torch.no_grad()` cuts it, or a "
+        "weight is not used."
     )
 
 
@@ -961,6 +1122,21 @@ class _NotTransposed(_Variant):
         return swiglu(x @ gate, x @ up) @ down
 
 
+class _Detached(_Variant):
+    def unit(self, gate, up):
+        return swiglu(gate.detach(), up)
+
+
+class _Averaged(_Variant):
+    def forward(self, x):
+        return super().forward(x).mean(-2, keepdim=True)
+
+
+class _LastToken(_Variant):
+    def forward(self, x):
+        return super().forward(x)[:, -1:]
+
+
 class _Sequential(_Variant):
     def forward(self, x):
         return self.down_proj(self.up_proj(F.silu(self.gate_proj(x))))
@@ -1070,6 +1246,27 @@ MODULE = Exercise(
         ),
         *with_units(_with_unit),
         Mistake(
+            "averaged",
+            _Averaged,
+            "The tokens are averaged into one. A feed-forward network reads each token by itself "
+            "and returns as many as it got.",
+            LAYER,
+        ),
+        Mistake(
+            "last-token",
+            _LastToken,
+            "The last token alone is returned. The layer gives every token of a sequence its own "
+            "output, of the shape of x.",
+            LAYER,
+        ),
+        Mistake(
+            "detached",
+            _Detached,
+            "The values are right, but no gradient reaches `gate_proj`: something like "
+            "`.detach()`, `.data` or NumPy cuts it, and its weights would never learn.",
+            LEARN,
+        ),
+        Mistake(
             "G12",
             _NoDown,
             "`forward` does not use `down_proj`: I numbers a token come out, where the block needs "
@@ -1111,6 +1308,7 @@ MODULE = Exercise(
         Property("three matrices by name", _module_parameters, NUMBERED),
         Property("zeros stay zeros", _module_zeros, LAYER),
         *of_rules(_of_module),
+        Property("every weight learns", _all_learn, LEARN),
     ),
     (
         "`__init__` makes three `nn.Linear`; `forward` does with them what your function did with "
@@ -1122,7 +1320,7 @@ MODULE = Exercise(
     ),
     10,
     LAYER,
-    ("the list of parameters", "the output", "the output for a large x"),
+    ("the list of parameters", "the output", "the output for a large x", "the learning weights"),
     _module,
     remark=lambda f: _random_in_training(f) or overflowing_gradient(_of_module(f)),
 )
@@ -1160,6 +1358,21 @@ def _probe():
     return tuple(t.double() for t in _units(2, 3, 4))
 
 
+def _numbers_alone(f):
+    dy, gate, up = _probe()
+    moved = gate.clone()
+    moved[1, 2, 3] += 1
+    for name, a, b in zip(("dgate", "dup"), f(dy, gate, up), f(dy, moved, up), strict=True):
+        others = (a - b).abs() > 1e-9
+        others[1, 2, 3] = False
+        if others.any():
+            return (
+                f"When one gate changes, {int(others.sum())} of the other 23 numbers of `{name}` "
+                "change too. Each unit of each token stands alone: nothing is summed or averaged."
+            )
+    return None
+
+
 def _along_dy(f):
     dy, gate, up = _probe()
     for name, once, twice in zip(
@@ -1187,6 +1400,13 @@ def _each_its_own(f):
             "gate's gradient: with up zero the gate has no effect."
         )
     if not _equal(dgate_, 2 * dgate):
+        none, thrice = f(dy, gate, 0 * up)[0], f(dy, gate, 3 * up)[0]
+        if _equal(thrice - dgate_, dgate_ - dgate) and not _equal(dgate_ - dgate, none * 0):
+            return (
+                f"With up zero the gate has no effect, so `dgate` should be 0, and it is up to "
+                f"{none.abs().max():.3g}: is something added to it? Each part of it has the factor "
+                "up."
+            )
         return (
             f"With twice up, `dgate` should double, and its length grows by "
             f"{dgate_.norm() / dgate.norm():.3g}. The unit is silu(gate) · up: up is a factor of "
@@ -1208,6 +1428,10 @@ CONTENTS = {
     "1": torch.ones_like,
     "ReLU of the gate": F.relu,
     "GELU of the gate": F.gelu,
+    "−silu(gate), with a sign turned": lambda g: -F.silu(g),
+    "gate · silu(gate), a gate too many": lambda g: g * F.silu(g),
+    "silu(gate)²": lambda g: F.silu(g).square(),
+    "tanh of the gate": torch.tanh,
 }
 SLOPES = {
     "silu(gate), the function and not its slope": F.silu,
@@ -1221,6 +1445,27 @@ SLOPES = {
     "ReLU's slope": lambda g: (g > 0).to(g.dtype),
     "1 + gate · (1 − σ(gate)), where σ(gate) is missing in front": lambda g: (
         1 + g * torch.sigmoid(-g)
+    ),
+    "the right slope times silu(gate), which belongs in `dup` alone": lambda g: (
+        F.silu(g) * _slope(g)
+    ),
+    "the right slope times the gate, which is in it already": lambda g: g * _slope(g),
+    "the right slope times σ(gate): one σ is too many": lambda g: torch.sigmoid(g) * _slope(g),
+    "the right slope plus silu(gate): nothing is to be added": lambda g: F.silu(g) + _slope(g),
+    "σ · (1 + gate) · (1 − σ), with a bracket out of place": lambda g: (
+        torch.sigmoid(g) * (1 + g) * torch.sigmoid(-g)
+    ),
+    "σ + gate · (1 − σ), where a σ is missing in the second term": lambda g: (
+        torch.sigmoid(g) + g * torch.sigmoid(-g)
+    ),
+    "σ · (1 + 1 − σ), where the factor gate is missing": lambda g: (
+        torch.sigmoid(g) * (1 + torch.sigmoid(-g))
+    ),
+    "σ · (1 + gate · σ), where 1 − σ belongs in the brackets": lambda g: (
+        torch.sigmoid(g) * (1 + F.silu(g))
+    ),
+    "GELU's slope": lambda g: (
+        (1 + torch.erf(g / 2**0.5)) / 2 + g * torch.exp(-g * g / 2) / math.sqrt(2 * math.pi)
     ),
 }
 
@@ -1410,6 +1655,22 @@ BACKWARD = Exercise(
             SLOPE,
         ),
         Mistake(
+            "summed",
+            lambda dy, g, u: tuple(t.sum(0) for t in swiglu_backward(dy, g, u)),
+            "The gradients are summed over the batch, as those of weights are. Gate and up are "
+            "activations: each number has its own gradient, in their shape.",
+            LEARN,
+        ),
+        Mistake(
+            "averaged",
+            lambda dy, g, u: tuple(
+                t.mean(0, keepdim=True).expand_as(g) for t in swiglu_backward(dy, g, u)
+            ),
+            "The gradients are averaged over the batch. Each number of gate and of up has a "
+            "gradient of its own.",
+            LEARN,
+        ),
+        Mistake(
             "exchanged",
             lambda dy, g, u: (dy * F.silu(g), dy * u * _slope(g)),
             "The two gradients are returned in the other order. Return (dgate, dup).",
@@ -1452,6 +1713,7 @@ BACKWARD = Exercise(
         ),
     ),
     (
+        Property("each number alone", _numbers_alone, LEARN),
         Property("dy is a factor of both", _along_dy, SLOPE),
         Property("up is a factor of dgate alone", _each_its_own, LEARN),
         Property("dup has silu(gate)", _right_content, LEARN),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from .. import measure
-from ..checker import Case, Exercise, Mistake, Property
+from ..checker import Case, Exercise, Mistake, Property, same
 from ._inputs import draw, spread
 
 ACCIDENT = "02 Is that an accident?"
@@ -30,11 +30,18 @@ def _mean_square_counts(f):
         return None
     roots = (16 * 2) ** 0.5, 17**0.5  # of n·(m/m + eps) and n·m/m + eps
     cancels = any(abs(small / root - 1) < 0.01 for root in roots)
-    why = "m/m + eps is 1 + eps: the sum m + eps needs brackets."
+    why = "Both m and eps belong in the formula: m/(m + eps)."
+    if cancels:
+        why = "m/m + eps is 1 + eps: the sum m + eps needs brackets."
+    elif abs(float(f(4.0, 16, 3.0)) - 8) < 0.01:
+        why = "It is as if `eps` were subtracted: the divisor is √(m + eps)."
+    elif small == large == 16:
+        why = "That is n: the root is missing, and m and eps. The squared length is n·m/(m + eps)."
+    elif small == large == 4:
+        why = "That is √n, the length for eps zero. The squared length is n·m/(m + eps)."
     return (
         f"For n = 16 and eps 1 a token of mean square 1e-6 should come out far shorter than one of "
-        f"mean square 1, and yours are {small:.3g} and {large:.3g}. "
-        f"{why if cancels else 'Both m and eps belong in the formula: m/(m + eps).'}"
+        f"mean square 1, and yours are {small:.3g} and {large:.3g}. {why}"
     )
 
 
@@ -46,13 +53,28 @@ def _root_n(f):
         1: "n does not count. The mean square of y is a *mean*; its length is √n times the root.",
         4: "n has no root. The squared length is n times a mean; take the root of it all.",
         0.5: "√n divides, and should multiply.",
+        2**0.5: "there is a root too many around n.",
     }
     why = next((words for r, words in known.items() if abs(ratio / r - 1) < 0.01), None)
-    why = why or "n is somewhere else too, or not everywhere: the sum of the squares is n·m."
+    why = why or _n_elsewhere(f)
     return (
         f"With four times as many features the length should double. Yours changes by the "
         f"factor {ratio:.3g}: {why}"
     )
+
+
+def _n_elsewhere(f):
+    """Where else n may stand, or what may stand in its place."""
+    if all(abs(float(f(m, n, 0.0)) - m**0.5) < 1e-3 for m, n in ((4.0, 16), (9.0, 64))):
+        return "for eps zero it is √m whatever n is. Does n stand below, in the place of m?"
+    small, large = (n / float(f(1.0, n, 1.0)) ** 2 - 1 for n in (16, 64))  # what is added to m
+    for times, how in ((4, "n times"), (1 / 4, "n times too little")):
+        if abs(large - times * small) < 1e-3 * abs(small):
+            return f"n stands beside `eps` too, which counts {how}. It is added once, to the mean."
+    squared = float(f(1.0, 16, 0.0)) ** 2
+    if abs(squared - round(squared)) < 1e-3 and abs(squared - 16) < 2.1:
+        return f"for eps zero ‖y‖² should be n = 16, and yours is {squared:.0f}. Take n itself."
+    return "n is somewhere else too, or not everywhere: the sum of the squares is n·m."
 
 
 def _without_eps(f):
@@ -69,6 +91,8 @@ def _without_eps(f):
     }
     why = next((words for r, words in known.items() if abs(large / small / r - 1) < 0.01), None)
     why = why or "The mean square is divided by itself there, and should cancel."
+    if abs(small / large - 1) < 0.01 and math.isfinite(small):
+        why = f"m cancels, as it should; but the length is {small / 4:.3g} times √n."
     if math.isinf(small):
         why = "The divisor becomes zero there; m + eps would not."
     return (
@@ -121,9 +145,16 @@ def _equal_to_eps(f):
     }
     why = next((words for v, words in known.items() if abs(length / v - 1) < 0.01), None)
     why = why or "Divide m by m + eps, multiply by n, and take one root."
-    if abs(length / 8**0.5 - 1) < 0.01:  # half of √32: in one of two ways
-        missing = abs(float(f(1.0, 32, 3.0)) / 2**0.5 - 1) < 0.01
-        why = "Is the root of the fraction missing?" if missing else "√(m + eps) is not √m + √eps."
+    of_three = float(f(1.0, 32, 3.0))
+    times = [(32 / v**2 - 1) / eps if v else 0 for v, eps in ((length, 1), (of_three, 3))]
+    if abs(times[0] - times[1]) < 1e-3 < times[0]:
+        why = f"It is as if `eps` were {times[0]:.3g} times as large. It is added to m as it is."
+    elif abs(length / 8**0.5 - 1) < 0.01:  # half of √32: in one of several ways
+        why = "Divide m by m + eps, multiply by n, and take one root. That holds for every eps."
+        if abs(of_three / 2**0.5 - 1) < 0.01:
+            why = "Is the root of the fraction missing?"
+        elif abs(of_three * (1 + 3**0.5) / 32**0.5 - 1) < 0.01:
+            why = "√(m + eps) is not √m + √eps."
     return (
         "Where eps equals m, the divisor's square is 2·m and ‖y‖² half of n: for n = 32 the "
         f"length is √16 = 4. Yours is {length:.4g}. {why}"
@@ -132,10 +163,19 @@ def _equal_to_eps(f):
 
 def _not_rounded(f):
     lengths = [float(f(m, 50, 0.37)) for m in (0.1, 0.7, 1.3, 2.9)]
+    if not same(*(float(f(1.0, 50, 1.0)) for _ in range(2))):
+        return (
+            "The same numbers give another length the second time: draw nothing, it is a formula."
+        )
     if len(set(lengths)) > 1 and all(round(length, 4) == length for length in lengths):
         return (
             f"Your lengths end early, as in {lengths[0]:g} for m = 0.1, n = 50, eps = 0.37. Return "
             "the number itself, without `round` or `int`."
+        )
+    if [float(f(1.0, n, 0.0)) for n in (2, 4, 9)] == [1, 2, 3]:
+        return (
+            "For m = 1, eps = 0 and n = 2 the length should be √2 = 1.41, and yours is 1: the root "
+            "of n is cut to a whole number, by `isqrt`, `int` or `//`."
         )
     return None
 
@@ -146,7 +186,7 @@ EXPECTED_NORM = Exercise(
     measure.expected_norm,
     (
         Case((9.0, 4, 0.0), "eps zero"),
-        Case((3.0, 16, 1.0)),
+        Case((3.0, 12, 1.0)),
         Case((1e-6, 4096, 1e-5), "a token far smaller than √eps"),
         Case((0.0, 8, 1e-6), "a token of zeros"),
         Case((0.5, 100, 0.5), "eps equal to the mean square"),
@@ -436,20 +476,23 @@ def _with(r=None, h=None):
 
 def _ask(f, dy, x, weight=None, eps=0.0):
     dy, x = torch.as_tensor(dy).double(), torch.as_tensor(x).double()
-    return f(dy, x, torch.ones_like(x[0]) if weight is None else weight.double(), eps)
+    weight = torch.ones(x.shape[-1]) if weight is None else weight
+    dx, dweight = f(dy[None], x[None], weight.double(), eps)  # one sequence: (1, T, D)
+    return dx[0], dweight
 
 
 def _number(v):
     """Three digits, with a minus sign that is one."""
-    return f"{v + 0.0:.3g}".replace("-", "−")
+    v = 0.0 if abs(v) < 1e-9 else v
+    return f"{v:.3g}".replace("-", "−")
 
 
 def _alone(f):
-    dy, x = draw(4, 5, seed=1), draw(4, 5)
+    dy, x, one = draw(2, 2, 5, seed=1).double(), draw(2, 2, 5).double(), torch.ones(5).double()
     moved = dy.clone()
-    moved[2] += 10
-    others = (_ask(f, dy, x)[0] - _ask(f, moved, x)[0]).abs().amax(-1) > 1e-6
-    others[2] = False
+    moved[1, 0] += 10
+    others = (f(dy, x, one, 0.0)[0] - f(moved, x, one, 0.0)[0]).abs().amax(-1) > 1e-6
+    others[1, 0] = False
     if others.any():
         return (
             f"When the dy of one token changes, the dx of {int(others.sum())} of the other 3 "
@@ -470,8 +513,34 @@ def _through_weight(f):
         )
     return (
         "`dx` should meet the weight in one place: dx(dy, weight) = dx(dy · weight, ones), and "
-        "yours differs. Start from g = dy · weight, and use neither weight nor dy after that."
+        f"yours differs. {_weight_place(f)}Start from g = dy · weight, and use neither weight nor "
+        "dy after that."
     )
+
+
+def _weight_place(f):
+    """In which of the two terms of dx the weight is wrong. Of RMS 3, so that r is 1/3."""
+    x, dy, w = [[1.0, -1, 3, 5]], torch.tensor([[1.0, 2, 0, 1]]), torch.tensor([1.0, 2, 3, 0.5])
+    dx, h = 3 * _ask(f, dy, x, w)[0][0], torch.tensor(x[0]).double() / 3
+    firsts = {
+        "right": dy[0] * w,
+        "is without the weight": dy[0],
+        "has the weight twice": dy[0] * w * w,
+    }
+    for right, first in firsts.items():
+        taken = first - dx
+        times = (taken * h).mean()  # h has the RMS 1
+        if torch.allclose(taken, times * h, atol=1e-4):
+            if right != "right":
+                return f"The first term {right}. "
+            means = {"dy · h": dy[0], "g · weight · h": dy[0] * w * w}
+            for what, v in means.items():
+                if abs((v * h).mean() - times) < 1e-4:
+                    return f"The first term is right; in the second stands the mean of {what}. "
+            return "The first term is right, the second is not. "
+    if torch.allclose(dx, w * 3 * _ask(f, dy, x)[0][0], atol=1e-4):
+        return "The weight multiplies at the end, and comes first on the way back. "
+    return ""
 
 
 def _zero_weight(f):
@@ -488,14 +557,16 @@ def _zero_weight(f):
 def _sideways(f):
     x, dy = torch.tensor([[1.0, -1, 3, 5]]), torch.tensor([[-1.0, 7, 1, 1]])
     dx = _ask(f, dy, x)[0]
+    if torch.allclose(dx, _ask(f, 2 * dy, x)[0], atol=1e-6):
+        return "Twice the dy gives the same `dx`: dy is not used. It stands in both terms of it."
     factor = (dx / dy).flatten()
     if (factor - 1 / 3).abs().max() < 1e-3:
         return None
     said = "With x = (1, −1, 3, 5), of RMS 3, and dy = (−1, 7, 1, 1), at right angles to x, "
     if factor.std() > 1e-3:
         return (
-            f"{said}dx should be dy/3. Yours is ({', '.join(map(_number, dx[0]))}): something is "
-            "taken away that is not along x, or feature by feature."
+            f"{said}dx should be dy/3. Yours is ({', '.join(map(_number, dx[0]))}): "
+            f"{_taken(dx[0], dy[0].double(), x[0].double() / 3)}"
         )
     known = {
         0: "The first term is missing: what comes through x in the numerator, g · r.",
@@ -503,20 +574,45 @@ def _sideways(f):
         9**-1: "It is divided by the RMS twice.",
         3: "It is multiplied by the RMS, and should be divided.",
         -(3**-1): "The sign is wrong.",
+        4 / 3: "It is as if dy itself were added, as by a residual connection. Leave that out.",
     }
     why = next((words for v, words in known.items() if abs(factor[0] - v) < 0.01), None)
     times = _number(factor[0])
     return f"{said}dx should be dy/3. Yours is {times}·dy. {why or 'Divide by the RMS.'}"
 
 
+def _taken(dx, dy, h):
+    """What is taken from dy that should not be, where the mean of dy · h is zero."""
+    if torch.allclose(dx * 3, dy * 3 * h, atol=1e-4):
+        return "dy is multiplied by x, feature by feature."
+    taken = dy - 3 * dx
+    along = (taken * h).mean()
+    if torch.allclose(taken, along * h, atol=1e-4):
+        product = abs(along - dy.mean() * h.mean()) < 1e-4
+        return (
+            f"the mean of dy · h is 0 here, and yours is {_number(along)}. "
+            f"{'Is it mean(dy) · mean(h)? ' if product else ''}Multiply first, then average."
+        )
+    if taken.std() < 1e-4:
+        return (
+            f"{_number(taken[0])}/3 is taken from every feature. What is taken away is along x: "
+            "h times a mean."
+        )
+    if torch.allclose(taken, dy * h * h, atol=1e-4):
+        return "h · g · h is taken away feature by feature: the *mean* of g · h belongs there."
+    return "something is taken away that is not along x, or feature by feature."
+
+
+def _times_along(f, n, tokens=1):
+    """How many times the part along x is subtracted. n: the number of features."""
+    y = draw(1, n, seed=2, dtype=torch.float64)
+    y /= y.square().mean().sqrt()
+    dx = _ask(f, y.repeat(tokens, 1), 3 * y.repeat(tokens, 1))[0]
+    return 1 - 3 * (dx[0] * y).mean().item()
+
+
 def _along(f):
-    times = []  # the part along x is subtracted so many times
-    for n in (5, 20):
-        y = draw(1, n, seed=2, dtype=torch.float64)
-        y /= y.square().mean().sqrt()
-        dx = _ask(f, y, 3 * y)[0]
-        times.append(1 - 3 * (dx * y).mean().item())
-    once, again = times
+    once, again = (_times_along(f, n) for n in (5, 20))
     if abs(once - 1) < 1e-3 and abs(again - 1) < 1e-3:
         return None
     known = {
@@ -532,8 +628,17 @@ def _along(f):
     why = next((words for v, words in known.items() if abs(once - v) < 0.01), None)
     if abs(again - once) > 0.01:
         why = None
+    y = torch.tensor([[1.0, -1, 3, 5]]) / 3
+    if (y - 3 * _ask(f, y, 3 * y)[0]).std() < 1e-4 < abs(once):
+        why = "It takes the same number from every feature: h stands before the mean, too."
+    if abs(once - 5 / 4) < 1e-3 and abs(again - 20 / 19) < 1e-3:
+        why = "So the mean is over n − 1. It is over n, as the mean square is."
+    if abs(2 * _times_along(f, 5, tokens=2) - once) < 0.01 < abs(once):
+        why = "With two tokens it is half of that: divide by the number of *features*."
     if abs(again - 4 * once) < 0.01:
         why = why or "That grows with n: is there a sum where the *mean* of g · h belongs?"
+    if abs(again - 2 * once) < 0.01 and abs(once - 5**0.5) < 0.01:
+        why = "That is √n: the sum of g · h is divided by √n, and should be by n."
     if abs(4 * again - once) < 0.01:
         why = why or "That shrinks with n: the mean of g · h has divided by n already."
     return (
@@ -573,13 +678,23 @@ def _with_eps(f):
 
 def _every_token(f):
     dy, x = draw(1, 5, seed=1), draw(1, 5)
-    ratio = (_ask(f, dy.repeat(4, 1), x.repeat(4, 1))[1] / _ask(f, dy, x)[1]).mean().item()
+    one, many = torch.ones(5).double(), [v.double().expand(2, 2, 5) for v in (dy, x)]
+    dweight = f(*many, one, 0.0)[1]
+    ratio = (dweight / _ask(f, dy, x)[1]).mean().item()
     if abs(ratio - 4) < 1e-3:
         return None
-    why = "That is a mean: every token uses the weight, and their parts are *summed*."
+    known = {
+        1: "That is a mean: every token uses the weight, and their parts are *summed*.",
+        2: "With two sequences of two tokens, one of the two axes is not summed over.",
+    }
+    why = next((words for v, words in known.items() if abs(ratio - v) < 1e-3), None)
+    changed = many[0].clone()
+    changed[0, 0] += 1
+    if torch.allclose(f(changed, many[1], one, 0.0)[1], dweight):
+        why = "The first token does not count: the parts of *all* tokens are summed."
     return (
         "The same token four times should multiply `dweight` by 4, and multiplies it by "
-        f"{_number(ratio)}. {why if abs(ratio - 1) < 1e-3 else 'Sum over all tokens.'}"
+        f"{_number(ratio)}. {why or 'Sum over all tokens.'}"
     )
 
 
@@ -588,9 +703,10 @@ def _dweight_size(f):
     ratio = (_ask(f, dy, 10 * x)[1] / _ask(f, dy, x)[1]).mean().item()
     if abs(ratio - 1) < 1e-3:
         return None
+    why = "dy is divided by h, and should be multiplied. " if abs(ratio - 0.1) < 1e-3 else ""
     return (
         f"With x ten times larger `dweight` should stay (eps zero), and changes by the factor "
-        f"{ratio:.3g}. The weight multiplies the *normalised* x, h = x · r: take that."
+        f"{ratio:.3g}. {why}The weight multiplies the *normalised* x, h = x · r: take that."
     )
 
 
@@ -609,9 +725,18 @@ def _dweight_value(f):
     want = torch.tensor([1.0, -1, 3, 5]).double() / 3
     if torch.allclose(got, want, atol=1e-3):
         return None
+    why = ""
+    if torch.allclose(got, -want, atol=1e-3):
+        why = "The sign is wrong. "
+    elif torch.allclose(got, want.abs(), atol=1e-3):
+        why = "The signs are lost: leave out `abs` or the square. "
+    elif torch.allclose(got, 1 / want, atol=1e-3):
+        why = "dy is divided by h, and should be multiplied. "
+    elif (got / want).std() < 1e-4:
+        why = f"That is {_number(got[0] / want[0])} times it. "
     return (
         "With one token x = (1, −1, 3, 5), of RMS 3, and dy all ones, `dweight` should be x/3 = "
-        f"(0.333, −0.333, 1, 1.67). Yours is ({', '.join(map(_number, got))}). It is "
+        f"(0.333, −0.333, 1, 1.67). Yours is ({', '.join(map(_number, got))}). {why}It is "
         "dy · h, added up over the tokens."
     )
 
@@ -944,10 +1069,10 @@ BACKWARD = Exercise(
     ),
     (
         Property("each token alone", _alone, TOKENS),
-        Property("the weight, through dy alone", _through_weight, GRADIENT),
-        Property("a zero weight does no harm", _zero_weight, GRADIENT),
         Property("sideways: dy over the RMS", _sideways, GRADIENT),
         Property("nothing along x", _along, GRADIENT),
+        Property("the weight, through dy alone", _through_weight, GRADIENT),
+        Property("a zero weight does no harm", _zero_weight, GRADIENT),
         Property("zeros go back through eps", _no_nan, EPS),
         Property("eps in both terms", _with_eps, EPS),
         Property("dweight: a sum over tokens", _every_token, BACKWARDS),

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .. import layers
-from ..checker import Case, Exercise, Mistake, Property
+from ..checker import Case, Exercise, Mistake, Property, same
 from ._inputs import draw, spread
 
 SHAPES = "01 Which shapes does the formula have?"
@@ -51,21 +51,31 @@ CASES = (
 
 def _alone(f):
     x, moved = draw(2, 3, 5), draw(2, 3, 5)
-    moved[1, 2] += 10
+    if not same(*(f(x, torch.ones(5), 1e-6) for _ in range(2))):
+        return "The same x gives another output the second time: nothing here is random."
+    moved[1, 1] += 10
     others = (f(x, torch.ones(5), 1e-6) - f(moved, torch.ones(5), 1e-6)).abs().amax(-1) > 1e-4
-    others[1, 2] = False
-    if others.any():
-        return (
-            f"After one token has changed, {int(others.sum())} of the other 5 have too. Each "
-            "token needs a statistic of its own: average over the features alone, `dim=-1`."
-        )
-    return None
+    others[1, 1] = False
+    if not others.any():
+        return None
+    of_its_own, of_the_other = others[1].any(), others[0].any()
+    where = "of both sequences" if of_its_own and of_the_other else "of the other sequence"
+    if not of_the_other:
+        later = others[1].tolist() == [False, False, True]
+        where = "only a later one, as a running sum does" if later else "of its own sequence"
+    return (
+        f"After one token has changed, {int(others.sum())} of the other 5 have too, {where}. Each "
+        "token needs a statistic of its own: average over the features alone, `dim=-1`."
+    )
 
 
 def _scale(f):
     x, one = draw(2, 3, 5, dtype=torch.float64), torch.ones(5, dtype=torch.float64)
-    ratio = (f(10 * x, one, 0.0) / f(x, one, 0.0)).mean().item()
-    if abs(ratio - 1) < 1e-3:
+    once, of_ten = f(x, one, 0.0), f(10 * x, one, 0.0)
+    if not once.any():  # of which the weight's rule speaks
+        return None
+    ratio = ((of_ten * once).sum() / once.square().sum()).item()
+    if abs(ratio - 1) < 0.01:  # rounding to 16 bits is named below
         return None
     known = {
         10: "the size of x goes straight through: nothing divides by it, or two steps cancel.",
@@ -74,6 +84,10 @@ def _scale(f):
         10**0.5: "x is divided by √RMS: a root too many, or a square too few.",
     }
     why = next((words for r, words in known.items() if abs(ratio / r - 1) < 0.01), None)
+    if abs(ratio - 10) < 0.01 and torch.allclose(f(-x, one, 0.0), once):
+        why = "it is the *square* of x that is divided by the RMS. Divide x itself."
+    if torch.allclose(of_ten - once, 9 * x):
+        why = "x itself is added to the result, as by a residual connection. Leave that out."
     why = why or "x is divided by something that does not grow as x does."
     return f"With x ten times larger the output changes by the factor {ratio:.3g}, not 1: {why}"
 
@@ -102,12 +116,45 @@ def _direction(f):
     if factor.std() > 1e-5 * factor.abs().mean():
         return (
             f"A token is divided by one number, but your features are multiplied by factors from "
-            f"{factor.min():.3g} to {factor.max():.3g} (weight one). Is a mean subtracted, "
-            "something added, or is the divisor another one for each feature?"
+            f"{factor.min():.3g} to {factor.max():.3g} (weight one). {_bent(f)}"
         )
     if factor[0] < 0:
         return "The output points against x: a sign is wrong."
+    x = torch.ones(1, 1, 64, dtype=torch.float64)
+    x[..., 7], x[..., 8] = 64, -1
+    y = f(x, torch.ones_like(x[0, 0]), 1e-6)[0, 0]
+    if y[0] * y[8] > 0:
+        return "A −1 comes out as a 1 does: a sign is lost. Divide x itself, not |x|."
+    if abs(y[7] / y[0] - 64) > 0.1:
+        return (
+            f"Among ones a 64 should stay 64 times as large, and yours is {y[7] / y[0]:.3g} times "
+            "as large. Is a large number cut, by `clamp`? RMSNorm only divides."
+        )
     return None
+
+
+def _bent(f):
+    """Why the features of a token are multiplied by different numbers."""
+    x = torch.tensor([[[1.0, -1.0, 3.0, 5.0]]], dtype=torch.float64)
+    y = f(x, torch.ones(4, dtype=torch.float64), 1e-9)[0, 0]
+    x = x[0, 0]
+    slope = (y[0] - y[1]) / 2
+    offset = y[0] - slope
+    shown = ", ".join(f"{v:.3g}".replace("-", "−") for v in y.tolist())
+    said = f"(1, −1, 3, 5), of RMS 3, should become (0.333, −0.333, 1, 1.67). Yours is ({shown}): "
+    if y.std() < 1e-6:
+        return f"{said}all features come out alike. Is it a sum, or a matrix product?"
+    if torch.allclose(y, slope * x + offset, atol=1e-6) and offset.abs() > 1e-6:
+        if abs(offset / slope + 2) < 1e-3:
+            return f"{said}the mean, 2, is subtracted from x. RMSNorm only divides."
+        return f"{said}the same number is added to every feature. RMSNorm only divides."
+    if y[0] * y[1] > 0:
+        return f"{said}a −1 comes out as a 1 does, so a sign is lost. Divide x itself."
+    if abs(y[2] / 3 - y[3] / 5) < 1e-6:
+        return f"{said}the last two share a divisor. Is the statistic taken of parts of a token?"
+    if y[0] > 0 and abs(y[3]) < abs(5 * y[0]) - 1e-6:
+        return f"{said}large features are made too small, as by `clamp` or `tanh`."
+    return f"{said}is the divisor another one for each feature?"
 
 
 def _size(f):
@@ -117,16 +164,20 @@ def _size(f):
         rms.append(f(x, one, 0.0).square().mean(-1).sqrt().mean().item())
     if all(abs(r - 1) < 1e-3 for r in rms):
         return None
+    growth = rms[1] / rms[0]
     counts = [n * r**2 for n, r in zip((4, 16), rms, strict=True)]
-    if all(abs(count - round(count)) < 1e-3 and round(count) > 1 for count in counts):
+    tokens = ""
+    if abs(4 * f(draw(1, 2, 4).double(), one[:4], 0.0).square().mean() / counts[0] - 2 / 3) < 0.02:
+        tokens = " That is with 3 tokens, and it goes with their number."
+    whole = all(abs(count - round(count)) < 1e-3 and round(count) > 1 for count in counts)
+    if whole and abs(growth - 2) > 0.01:
         return (
             f"The sum of the squares should be divided by n, the number of features. It is divided "
-            f"by {round(counts[0])} for n = 4, and by {round(counts[1])} for n = 16."
+            f"by {round(counts[0])} for n = 4, and by {round(counts[1])} for n = 16.{tokens}"
         )
-    growth = rms[1] / rms[0]
     known = {
-        0.5: "A factor √n is missing: is there a sum, or a length, where the *mean* belongs?",
-        2: "There is a factor √n too many.",
+        0.5: _root_n_missing(f),
+        2: "There is a factor √n too many: is x multiplied by √n, or its length divided by n?",
         0.25: "A factor n is missing.",
         4: "There is a factor n too many.",
     }
@@ -138,6 +189,20 @@ def _size(f):
     )
 
 
+def _root_n_missing(f):
+    """Whether √n divides a right result besides, or something in it is a sum."""
+    squares = _divisor_squared(lambda *args: 2 * f(*args), 3.0)
+    if any(abs(squares / right - 1) < 1e-3 for right in (3**2 + 5, (3 + 5) ** 2)):
+        return "The squares are averaged, but the result is divided by √n besides: leave that out."
+    return "A factor √n is missing: is there a sum, or a length, where the *mean* belongs?"
+
+
+def _divisor_squared(f, feature, eps=5.0):
+    """The square of what a token of four equal features is divided by."""
+    x, one = torch.full((1, 1, 4), feature, dtype=torch.float64), torch.ones(4).double()
+    return (feature / f(x, one, eps)[0, 0, 0]).square().item()
+
+
 def _constant_factor(f):
     """Why the RMS is off by a factor that does not grow with n."""
     one = torch.ones(4, dtype=torch.float64)
@@ -147,11 +212,25 @@ def _constant_factor(f):
         return "It depends on how many tokens there are: divide by the number of *features*, n."
     equal = f(torch.full((1, 1, 4), 3.0, dtype=torch.float64), one, 0.0).mean().item()
     if abs(equal - 1) < 1e-3:
-        return (
-            "A token of equal features comes out right, others do not: square each feature first, "
-            "then average."
-        )
+        return _other_size(f)
     return f"A token of equal features, (3, 3, 3, 3), becomes {equal:.3g} and not 1."
+
+
+def _other_size(f):
+    """What a token is divided by that is not its RMS, and is so where all features are equal."""
+    x = torch.tensor([[[-1.0, 3.0, 3.0, 5.0, 9.0]]], dtype=torch.float64)
+    size = (5 / f(x, torch.ones(5, dtype=torch.float64), 0.0)[0, 0, 3]).abs().item()
+    known = {9: "the largest of them", 4.2: "the mean of their |x|", 3: "the middle one of them"}
+    known[3.8] = "the plain mean, without squares"
+    for k in range(2, 5):
+        known[ms(x[..., :k]).sqrt().item()] = f"the RMS of the first {k} alone"
+    known[x.abs().pow(3).mean().item() ** (1 / 3)] = "the cube root of the mean of |x|³"
+    known[x.pow(4).mean().item() ** 0.25] = "the fourth root of the mean of x⁴"
+    why = next((f", {words}" for v, words in known.items() if abs(size / v - 1) < 1e-3), "")
+    return (
+        f"A token of equal features comes out right, but (−1, 3, 3, 5, 9), of RMS 5, is divided by "
+        f"{size:.3g}{why}. Square each feature, average all of them, then take the root."
+    )
 
 
 def _weight(f):
@@ -159,10 +238,15 @@ def _weight(f):
     plain, weighted, twice = (f(x, v, 1e-6) for v in (torch.ones_like(w), w, 2 * w))
     if torch.allclose(weighted, plain * w, rtol=1e-4):
         return None
+    if not plain.any():
+        return "With a weight of ones nothing is left. Multiply by the weight itself, as it is."
     if torch.allclose(weighted, plain, rtol=1e-4):
         return "The weight changes nothing. Multiply the normalised x by it."
     if torch.allclose(twice, 4 * weighted, rtol=1e-4):
         return "The weight acts twice. Multiply by it once, after the division."
+    share = (weighted / (plain * w)).nan_to_num()
+    if torch.allclose(twice, weighted, rtol=1e-4) and share.std() < 1e-6:
+        return "The weight is itself brought to one size before it multiplies. Use it as it is."
     if torch.allclose(twice, weighted, rtol=1e-4):
         return (
             "Twice the weight changes nothing: the weight is inside the statistic, which divides "
@@ -170,10 +254,40 @@ def _weight(f):
         )
     if torch.allclose(2 * twice, weighted, rtol=1e-4):
         return "Twice the weight gives *half* the output. The weight multiplies."
-    if f(x, 0 * w, 1e-6).abs().max() > 1e-6:
+    if (left := f(x, 0 * w, 1e-6)).abs().max() > 1e-6:
+        return _left_of_zero(left, plain)
+    return _by_feature(f, x, w, plain, weighted)
+
+
+def _left_of_zero(left, plain):
+    """Why a weight of zeros leaves something. plain: the output for ones."""
+    why = "Is the weight added, or one added to it?"
+    if torch.allclose(plain, 2 * left, rtol=1e-4):
+        why = "It is half of what a weight of ones gives: is 1 added to the weight?"
+    elif (left / plain).std() < 1e-6:
+        why = "Is a function taken of the weight, such as `exp` or `sigmoid`?"
+    elif torch.allclose(plain, 1 + left, rtol=1e-4, atol=1e-6):
+        why = "A weight of ones gives 1 more: is the weight added to the normalised x?"
+    return f"With a weight of zeros something is left. {why} It only multiplies."
+
+
+def _by_feature(f, x, w, plain, weighted):
+    """Why a weight that is a factor in some way is not the right one."""
+    if torch.allclose(f(x, -w, 1e-6), weighted, rtol=1e-4):
+        return "A negative weight does what a positive one does: leave out `abs` or the square."
+    first = torch.zeros_like(w)
+    first[0] = 1
+    kept = [str(i) for i, some in enumerate(f(x, first, 1e-6).abs().amax((0, 1)) > 1e-6) if some]
+    if kept != ["0"]:
+        left = f"feature {' and '.join(kept)}" if 0 < len(kept) < 5 else "all" if kept else "none"
         return (
-            "With a weight of zeros something is left. Is the weight added, or one added to it? "
-            "It only multiplies."
+            "With the weight (1, 0, 0, 0, 0) feature 0 alone should be left. Yours leaves "
+            f"{left}: each number of the weight multiplies the feature at its own place."
+        )
+    if (grows := f(x, 2 * torch.ones_like(w), 1e-6) / plain).std() < 1e-6:
+        return (
+            f"A weight of 2 gives {grows.mean():.3g} times what a weight of 1 gives, and should "
+            "give twice that. Is a function taken of the weight? It multiplies as it is."
         )
     return (
         "The weight does not multiply feature by feature. f(x, weight) should be "
@@ -186,24 +300,65 @@ def _eps(f):
     y, other = (f(x, one, eps).mean().item() for eps in (3e-6, 1e-2))
     if abs(y - 0.5) < 1e-3 and abs(other / 0.0099995 - 1) < 1e-3:
         return None
-    if abs(y / other - 1) < 1e-3:
+    large = (_divisor_squared(f, 3.0, eps) for eps in (5.0, 2.0))
+    if abs(y / other - 1) < 1e-3 and abs(next(large) - next(large)) < 1e-3:
         return "Another `eps` changes nothing: use the argument, under the root."
     if abs(y - 0.5) < 1e-3:
         return (
             "With every feature 0.001 and eps 0.01 the output should be 0.001/√(1e-6 + 0.01) = "
-            f"0.01. It is {other:.3g}. `eps` is added to the mean square, and to nothing else."
+            f"0.01. It is {other:.3g}. {_eps_place(f)}"
         )
     return (
         "With every feature 0.001 and eps 3e-6 the output should be 0.001/√(1e-6 + 3e-6) = 0.5. "
-        f"It is {y:.3g}. `eps` is added to the mean square, under the root, and to nothing else."
+        f"It is {y:.3g}. {_eps_place(f)}"
     )
+
+
+def _eps_place(f):
+    """What becomes of eps, by the divisor's square for features of 3 and eps 5."""
+    squares = _divisor_squared(f, 3.0)
+    known = {
+        9 - 5: "It is as if `eps` were subtracted from the mean square: add it.",
+        9 + 5**2: "It is as if `eps` were squared. It is in units of x² already.",
+        9 + 5**0.5: "It is as if the root of `eps` were added. It is in units of x² already.",
+        9 + 4 * 5: "`eps` counts n times: it is added once, to the mean.",
+        9 + 5 / 4: "`eps` counts n times too little: it is added to the mean, not to the sum.",
+        9 * (1 + 5): "`eps` counts as often as x is large: x was divided, by its largest feature "
+        "or the like, before `eps` was added to its mean square. Take the squares of x itself.",
+        (14**0.5 + 5) ** 2: "`eps` is added twice: under the root and behind it.",
+        9 * (1 + 5 * 14 / 9): "x is normalised twice, and the second time its size is gone.",
+        (3 + 5) ** 2: "`eps` stands outside the root, or is added to x.",
+    }
+    why = next((words for v, words in known.items() if abs(squares / v - 1) < 1e-4), None)
+    if why:
+        return why
+    tiny = _divisor_squared(f, 1e-3, 3e-6) - 1e-6
+    if abs(squares - 9) < 1e-3:
+        return (
+            "`eps` counts only where x is tiny: is the larger of the two taken? It is always added."
+        )
+    if abs(squares - 14) < 1e-3 and tiny > 3.1e-6:
+        return f"It is as if `eps` were {tiny:.3g}: a small one is replaced. Use what is given."
+    if (times := (squares - 9) / 5) > 0.01 and abs(
+        (_divisor_squared(f, 3.0, 2.0) - 9) / 2 / times - 1
+    ) < 1e-3:
+        return (
+            f"It is as if `eps` were {times:.3g} times as large: is it multiplied, or is x scaled "
+            "before it is squared?"
+        )
+    return "`eps` is added to the mean square, under the root, and to nothing else."
 
 
 def _zeros(f):
     y = f(torch.zeros(1, 1, 4), torch.ones(4), 1e-6)
     if not y.isfinite().all():
         return "A token of zeros becomes NaN or inf. `eps` under the root prevents 0/0."
-    return None if y.abs().max() < 1e-6 else "A token of zeros should stay zero."
+    if y.abs().max() < 1e-6:
+        return None
+    return (
+        f"A token of zeros should stay zero, and becomes {y[0, 0, 0]:.3g} with eps 1e-6. `eps` "
+        "belongs to the divisor alone: is it, or another number, added to x or to the result?"
+    )
 
 
 RMS_RULES = (
@@ -582,8 +737,31 @@ def _only_bias(f):
         return "The bias is subtracted. It is added, at the end."
     if torch.allclose(y + 0 * x, f(x, _w, _b, 1e-6), atol=1e-4):
         return "The weight changes nothing. It multiplies what was divided, before the bias."
+    start = "With a weight of zeros the bias alone should be left, and"
+    if y.abs().max() < 1e-6:
+        if torch.allclose(f(x, _w, zero, 1e-6), f(x, _w, _b, 1e-6), atol=1e-4):
+            return f"{start} nothing is: the bias changes nothing. Add it at the end."
+        if torch.allclose(f(x, _w, _b, 1e-6), f(x + _b, _w, zero, 1e-6), atol=1e-4):
+            return f"{start} nothing is: the bias is added to x before the norm. It comes last."
+        return f"{start} nothing is: the weight multiplies the bias too. Add the bias after it."
+    if torch.allclose(y, 2 * _b.expand_as(x), atol=1e-4):
+        return f"{start} yours is twice the bias: it is added two times."
+    if torch.allclose(f(x, _w, zero, 1e-6), _w.expand_as(x), atol=1e-4):
+        return (
+            f"{start} there is more. With a bias of zeros the weight alone is left: weight and "
+            "bias have changed places. The weight multiplies, the bias is added."
+        )
+    if torch.allclose(2 * (y - _b), f(x, zero + 1, zero, 1e-6), atol=1e-4):
+        return (
+            f"{start} there is half of what a weight of ones gives: 1 is added to the weight, as "
+            "Gemma's RMSNorm does. It multiplies alone."
+        )
+    if torch.allclose(y - _b, f(x, zero + 1, zero, 1e-6) - 1, atol=1e-4):
+        return f"{start} there is the normalised x too: the weight is added, and should multiply."
+    if torch.allclose(y, f(x, _b, zero, 1e-6), atol=1e-4):
+        return f"{start} there is more: the bias multiplies, and should be added, last."
     return (
-        "With a weight of zeros the bias alone should be left, and there is more. The weight "
+        f"{start} there is more. The weight "
         "multiplies all of (x − mean)/√(variance + eps), then the bias is added: mind the brackets."
     )
 
@@ -593,14 +771,19 @@ def _affine(f):
     plain = f(x, one, zero, 1e-6)
     if not torch.allclose(f(x, one, _b, 1e-6), plain + _b, atol=1e-4):
         return "The bias should be added once, at the end: f(x, ones, bias) = f(x, ones, 0) + bias."
-    if not torch.allclose(f(x, _w, zero, 1e-6), plain * _w, atol=1e-4):
-        return "The weight should multiply once, after the division, feature by feature."
-    return None
+    return _of_layer_norm(_weight)(f)
 
 
 def _of_layer_norm(broken):
     """A rule of rms_norm, asked of a LayerNorm with bias zero."""
-    return lambda f: broken(lambda x, w, eps: f(x, w, torch.zeros_like(w), eps))
+
+    def of_layer_norm(f):
+        said = broken(lambda x, w, eps: f(x, w, torch.zeros_like(w), eps))
+        return said and said.replace("RMS", "standard deviation").replace(
+            "√standard", "√ of the standard"
+        )
+
+    return of_layer_norm
 
 
 def _spread_one(f):
@@ -609,12 +792,19 @@ def _spread_one(f):
     mean, rms = y.mean(-1).abs().max().item(), y.square().mean(-1).sqrt().mean().item()
     if mean > 1e-3:
         return f"The mean of an output should be 0, and is up to {mean:.3g} (weight 1, bias 0)."
-    if abs(rms - 1) > 1e-3:
-        return (
-            f"The standard deviation of an output should be 1 (weight 1, bias 0, eps 0), and is "
-            f"{rms:.4g}. Divide by the root of the mean of (x − mean)², over n, not n − 1."
-        )
-    return None
+    if abs(rms - 1) < 1e-3:
+        return None
+    why = "Divide by the root of the mean of (x − mean)²: squares, over n, of all features."
+    if abs(rms - (5 / 6) ** 0.5) < 1e-3:
+        why = "So the variance is over n − 1 = 5. Take the mean over n: `correction=0`."
+    elif abs(rms - 6**-0.5) < 1e-3:
+        why = "That is 1/√n: a sum, or a length, stands where the mean of (x − mean)² belongs."
+    elif abs(f(torch.tensor([[[1.0, 1, -1, -1, 0, 0]]]), one, zero, 0.0)[0, 0, 0] - 1.5) < 1e-3:
+        why = "It is as if |x − mean| were averaged: square first, average, then take the root."
+    return (
+        f"The standard deviation of an output should be 1 (n = 6, weight 1, bias 0, eps 0), and is "
+        f"{rms:.4g}. {why}"
+    )
 
 
 def _ln_eps(f):
@@ -624,9 +814,18 @@ def _ln_eps(f):
     if abs(y / 0.0099995 - 1) > 1e-3:
         return (
             "With features ±0.001 and eps 0.01 the output should be ±0.001/√(1e-6 + 0.01) = ±0.01."
-            f" It is {y:.3g}: add `eps` to the variance, under the root."
+            f" It is {y:.3g}. {_ln_eps_place(f)}"
         )
     return None
+
+
+def _ln_eps_place(f):
+    signs = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
+
+    def first(x, w, eps):
+        return f(x * signs, w, 0 * w, eps)
+
+    return _eps_place(first).replace("mean square", "variance").replace("is added to x", "to x")
 
 
 LAYER_NORM = Exercise(
@@ -791,14 +990,17 @@ def _module(answer, dim, eps):
     held = [f"{n} {tuple(p.shape)}{frozen(p)}" for n, p in layer.named_parameters()]
     held += [f"{n} {tuple(b.shape)} (a buffer)" for n, b in layer.named_buffers()]
     held = ", ".join(held) or "none"
-    if new is None or not hasattr(layer, "weight"):
+    if new is None:
         return held, new, new, new, new, False
-    with torch.no_grad():
-        layer.weight.copy_(spread(dim))
+    weight = getattr(layer, "weight", None)
+    if torch.is_tensor(weight):
+        with torch.no_grad():
+            weight.copy_(spread(dim))
     long = (1e-3 * draw(1, 7, dim)).requires_grad_()
     y = layer(long.clone())  # not the leaf itself, into which nobody may write
-    sources = [source for source in (long, layer.weight) if source.requires_grad]
-    loss = (y * draw(1, 7, dim, seed=1)).sum()
+    learns = torch.is_tensor(weight) and weight.requires_grad
+    sources = [long, weight] if learns else [long]
+    loss = (y * draw(1, 7, dim, seed=1)).sum() + 0 * long.sum()
     back = torch.autograd.grad(loss, sources, allow_unused=True)
     return held, new, layer(x), y, back[0], back[-1] is not None
 
@@ -947,6 +1149,8 @@ def _module_parameters(f):
     what = (
         "Leave out what is more."
         if "weight (6,)" in held
+        else "The name should be `weight`, as in a checkpoint."
+        if held.endswith(" (6,)")
         else "An `nn.Parameter` of that shape, set in `__init__`, is registered by itself."
     )
     return (
@@ -956,13 +1160,25 @@ def _module_parameters(f):
 
 
 def _module_start(f):
-    x = 1e-3 * draw(2, 3, 6)
-    if torch.allclose(f(6, 1e-6)[1], layers.rms_norm(x, None, 1e-6), rtol=1e-3):
+    ratio = f(6, 1e-6)[1] / layers.rms_norm(1e-3 * draw(2, 3, 6), None, 1e-6)
+    if (ratio - 1).abs().max() < 1e-3:
         return None
+    how = "feature by feature other numbers"
+    if ratio.std() < 1e-3 * ratio.mean().abs():
+        how = f"{ratio.mean():.3g} times that"
     return (
-        "A new layer should be pure normalisation, with `weight` all ones: its output has another "
-        "size, or another direction."
+        "A new layer should be pure normalisation, with `weight` all ones. What yours returns is "
+        f"{how}: at what does `weight` start?"
     )
+
+
+def _module_gradient(f):
+    *_, of_x, learns = f(6, 1e-6)
+    if not of_x.any():
+        return (
+            "No gradient goes back through the layer: leave out `torch.no_grad()` and `.detach()`."
+        )
+    return None if learns else "The weight gets no gradient: use `self.weight` itself, no copy."
 
 
 MODULE = Exercise(
@@ -1084,6 +1300,7 @@ MODULE = Exercise(
         Property("one parameter", _module_parameters, WEIGHT),
         *(Property(rule.name, _of_module(rule.broken), rule.read) for rule in RMS_RULES),
         Property("starts as pure normalisation", _module_start, WEIGHT),
+        Property("the gradient goes back", _module_gradient, WEIGHT),
     ),
     (
         "`__init__` keeps `eps` and makes the weight; `forward` does what your function did.",

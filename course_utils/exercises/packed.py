@@ -91,6 +91,11 @@ def _overlapping(x, w_gate_up, w_down):
     return swiglu(gate_up[..., :units], gate_up[..., units - 1 : -1]) @ w_down.T
 
 
+def _cut_at_d(x, w_gate_up, w_down):
+    gate_up, size = x @ w_gate_up.T, x.shape[-1]
+    return swiglu(gate_up[..., :size], gate_up[..., size:]) @ w_down.T
+
+
 def _unpacked(f):
     """The answer as a function of three weights."""
     return lambda x, w_gate, w_up, w_down: f(x, torch.cat([w_gate, w_up]), w_down)
@@ -108,7 +113,9 @@ def _units_by_rows(f):
             if f(x, w, down).abs().max() > 1e-6:
                 pairs.append((i, k))
     right = [(i, i + count) for i in range(count)]
-    if pairs == right or len(pairs) != count:  # a sum, say, makes more: other rules tell of it
+    if pairs == right or not 0 < len(pairs) <= count:  # a sum makes more: other rules tell of it
+        return None
+    if len(pairs) < count and set(pairs) <= set(right):
         return None
     said = ", ".join(f"{i} with {k}" for i, k in pairs)
     neighbours = pairs == [(0, 1), (2, 3), (4, 5)]
@@ -117,6 +124,8 @@ def _units_by_rows(f):
         if neighbours
         else "A unit's gate and up must stand I rows apart."
     )
+    if len(pairs) < count:
+        why = "Is it cut at D, or at the number of tokens (both 1 here)? I is half of the rows."
     return (
         f"With 3 units, rows 0 to 2 are gate and 3 to 5 up, so row 0 meets row 3, 1 meets 4, and 2 "
         f"meets 5. In yours row {said}. {why}"
@@ -289,6 +298,20 @@ PACKED = Exercise(
             LAYER,
         ),
         Mistake(
+            "flattened",
+            lambda x, w, d: swiglu(*_halves(x.flatten(0, -2), w)) @ d.T,
+            "Sequences and tokens are one axis in the result, as x was flattened. Give it the "
+            "shape of x again, or leave x as it is: `@` takes any axes before the last.",
+            DIM,
+        ),
+        Mistake(
+            "cut-at-d",
+            _cut_at_d,
+            "The packed numbers are cut at D, the size of x. Gate and up are I wide each, half of "
+            "what `w_gate_up` gives: `chunk(2, dim=-1)`.",
+            CHUNK,
+        ),
+        Mistake(
             "not-transposed-packed",
             _packed_not_transposed,
             "`w_gate_up` is not transposed. It is stored (out, in), so it is `x @ w_gate_up.T`. "
@@ -332,24 +355,55 @@ PACKED = Exercise(
 # --- fuse_gate_up
 
 
-def _gate_first(f):
-    w_gate = draw(3, 4, dtype=torch.float64)
-    fused = f(w_gate, 2 * w_gate + 1)
-    if torch.equal(fused[:3], w_gate):
+def _whole_rows_fused(f):
+    """Where a row of the result is a row of neither weight: what it is made of."""
+    gate, up = _probes()
+    fused = f(gate, up)
+    strange = [i for i, row in enumerate(fused) if _whose_row(row, gate, up) is None]
+    if not strange:
         return None
-    if torch.equal(fused[:3], 2 * w_gate + 1):
-        return "The first I rows are up's. Gate's come first: [gate; up]."
-    if torch.equal(fused[::2], w_gate):
-        return "Rows of gate and up alternate. All rows of gate come first, then all rows of up."
-    return "The first I rows should be those of gate, untouched and in their order."
+    row = fused[strange[0]].tolist()
+    gates, ups = (sum(n in w.flatten().tolist() for n in row) for w in (gate, up))
+    why = "Its numbers are none of theirs: put the rows together as they are."
+    for own in torch.cat([gate, up]):
+        if _parallel(fused[strange[0]], own):
+            factor = f"{row[0] / own[0].item():.4g}".replace("-", "−")
+            why = f"It is {_whose_row(own, gate, up)} times {factor}."
+    if not any(row):
+        why = "It is zeros: is nothing written there?"
+    if gates + ups == 4:
+        why = (
+            f"It has {gates} numbers of gate and {ups} of up: does a `stack` along the last axis "
+            "or a `reshape` mix them? Join whole rows, along axis 0."
+        )
+    return (
+        "With 3 rows of gate and 3 of up, each row of the result should be one of theirs, and row "
+        f"{strange[0]} is not. {why}"
+    )
 
 
-def _up_second(f):
-    w_up = draw(3, 4, dtype=torch.float64)
-    fused = f(2 * w_up + 1, w_up)
-    if torch.equal(fused[3:], w_up):
+def _probes():
+    return tuple(draw(3, 4, seed=seed, dtype=torch.float64) for seed in (1, 2))
+
+
+def _whose_row(row, gate, up):
+    """Which row it is, in words; else None."""
+    named = (
+        (f"{name} {i}", r) for name, w in (("gate", gate), ("up", up)) for i, r in enumerate(w)
+    )
+    return next((name for name, r in named if torch.equal(r, row)), None)
+
+
+def _rows_in_order(f):
+    gate, up = _probes()
+    fused = [_whose_row(row, gate, up) for row in f(gate, up)]
+    right = [_whose_row(row, gate, up) for row in torch.cat([gate, up])]
+    if fused == right:
         return None
-    return "The last I rows should be those of up, untouched and in their order."
+    return (
+        "With 3 rows of gate and 3 of up the rows should be gate 0, 1, 2 and up 0, 1, 2, as "
+        f"[gate; up]. Yours are {', '.join(map(str, fused))}."
+    )
 
 
 FUSE = Exercise(
@@ -409,6 +463,55 @@ FUSE = Exercise(
             ONE_PRODUCT,
         ),
         Mistake(
+            "each-transposed",
+            lambda g, u: torch.cat([g.T, u.T]),
+            "Each weight is transposed before they are joined, which makes (2·D, I). They stay "
+            "(out, in) as they are: (2·I, D), rows [gate; up].",
+            ONE_PRODUCT,
+        ),
+        Mistake(
+            "each-transposed-up-first",
+            lambda g, u: torch.cat([u.T, g.T]),
+            "Two things: each weight is transposed before they are joined, which makes (2·D, I), "
+            "and up comes first. They stay (out, in), (2·I, D), rows [gate; up].",
+            ONE_PRODUCT,
+        ),
+        Mistake(
+            "transposed-up-first",
+            lambda g, u: torch.cat([u.T, g.T], dim=1),
+            "Two things: this is (D, 2·I), the transpose of what is asked for, and up comes first. "
+            "Weights are stored (out, in): (2·I, D), rows [gate; up].",
+            ONE_PRODUCT,
+        ),
+        Mistake(
+            "stacked-up-first",
+            lambda g, u: torch.stack([u, g]),
+            "Two things: `stack` makes a new axis, (2, I, D), and up comes first. Join the rows "
+            "along the axis that is there: (2·I, D), rows [gate; up].",
+            ONE_PRODUCT,
+        ),
+        Mistake(
+            "up-first-beside",
+            lambda g, u: torch.cat([u, g], dim=1),
+            "Two things: they stand side by side, (I, 2·D), and up comes first. It is the outputs "
+            "that double, which are rows: (2·I, D), rows [gate; up].",
+            ONE_PRODUCT,
+        ),
+        Mistake(
+            "flat",
+            lambda g, u: torch.cat([g.flatten(), u.flatten()]),
+            "The numbers stand in one long row. A weight is a matrix: join the rows of both along "
+            "axis 0 and flatten nothing, (2·I, D).",
+            ONE_PRODUCT,
+        ),
+        Mistake(
+            "matmul",
+            lambda g, u: g @ u.T,
+            "The two weights are multiplied as matrices, (I, I). To fuse them is to put up's rows "
+            "below gate's, (2·I, D), and nothing is computed.",
+            ONE_PRODUCT,
+        ),
+        Mistake(
             "gate-twice",
             lambda g, u: torch.cat([g, g]),
             "Gate stands there twice, and up not at all. Put up's rows below gate's.",
@@ -436,8 +539,8 @@ FUSE = Exercise(
         ),
     ),
     (
-        Property("gate's rows first", _gate_first, ONE_PRODUCT),
-        Property("up's rows below", _up_second, ONE_PRODUCT),
+        Property("whole rows", _whole_rows_fused, ONE_PRODUCT),
+        Property("gate's rows first, up's below", _rows_in_order, ONE_PRODUCT),
     ),
     (
         "Weights are (out, in). Along which axis do the outputs lie?",
@@ -466,10 +569,21 @@ def _listed(rows):
     return ", ".join(map(str, rows)) or "none"
 
 
+def _parallel(a, b):
+    return torch.allclose(a * b[0], b * a[0])
+
+
 def _whole_rows(f):
     w = draw(2 * COUNT, 3, dtype=torch.float64)
-    if all((row == w).all(dim=1).any() for row in f(w, 1, 2)):
+    shard = f(w, 1, 2)
+    if all((row == w).all(dim=1).any() for row in shard):
         return None
+    factors = {round((shard[0, 0] / row[0]).item(), 6) for row in w if _parallel(shard[0], row)}
+    if len(factors) == 1:
+        return (
+            f"The rows of the shard are rows of the weight times {factors.pop():.4g}. The outputs "
+            "of the ranks are added: leave the weights as they are."
+        )
     return "Some rows of the shard are not rows of the weight. A rank gets a part of them, as is."
 
 
@@ -485,26 +599,36 @@ def _both_kinds(f):
 
 
 def _gate_above(f):
-    rows = _rows(f, 0, 2)
-    above, below = rows[: len(rows) // 2], rows[len(rows) // 2 :]
-    if max(above) < COUNT <= min(below):
+    for rank in (0, 1):
+        rows = _rows(f, rank, 2)
+        above, below = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+        if not max(above) < COUNT <= min(below):
+            break
+    else:
         return None
     if max(below) < COUNT <= min(above):
-        return "Up's rows stand above gate's. A shard is packed as the whole weight is, [gate; up]."
+        where = "" if rank == 0 else "On rank 1, but not on rank 0, "
+        said = f"{where}up's rows stand above gate's. A shard is packed as the whole weight is"
+        return f"{said[0].upper()}{said[1:]}, [gate; up]."
     return (
-        f"Of 12 units, rank 0 of 2 has the rows {_listed(rows)}: gate (0 to 11) and up (12 to 23) "
-        "are mixed. The same forward reads a shard: first its rows of gate, then its rows of up."
+        f"Of 12 units, rank {rank} of 2 has the rows {_listed(rows)}: gate (0 to 11) and up (12 "
+        "to 23) are mixed. The same forward reads a shard: first its rows of gate, then its rows "
+        "of up."
     )
 
 
 def _partners(f):
-    rows = _rows(f, 0, 3)
-    above, below = rows[: len(rows) // 2], rows[len(rows) // 2 :]
-    if [gate + COUNT for gate in above] == below:
+    for rank in range(3):
+        rows = _rows(f, rank, 3)
+        above, below = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+        if [gate + COUNT for gate in above] != below:
+            break
+    else:
         return None
     return (
-        f"Of 12 units, rank 0 of 3 gets the rows {_listed(above)} of gate and {_listed(below)} of "
-        "up. Row i of gate belongs to row 12 + i of up: take the same units of both."
+        f"Of 12 units, rank {rank} of 3 gets the rows {_listed(above)} of gate and "
+        f"{_listed(below)} of up. Row i of gate belongs to row 12 + i of up: take the same units "
+        "of both."
     )
 
 
@@ -570,6 +694,17 @@ def _interleaved(w, rank, world_size):
 def _double_blocks(half, rank, world_size):
     size = 2 * len(half) // world_size
     return half[rank * size : (rank + 1) * size]
+
+
+def _half_blocks(half, rank, world_size):
+    size = len(half) // (2 * world_size)
+    return half[rank * size : (rank + 1) * size]
+
+
+def _masked(half, rank, world_size):
+    kept = torch.zeros_like(half)
+    kept.chunk(world_size)[rank].copy_(_block(half, rank, world_size))
+    return kept
 
 
 def _counted_from_one(half, rank, world_size):
@@ -714,6 +849,90 @@ SHARD = Exercise(
             lambda w, r, n: torch.cat(2 * [_block(w.chunk(2)[0], r, n)]),
             "The rank's rows of gate stand there twice. Its rows of up are in the second half of "
             "the weight, from row I on.",
+            RANKS,
+        ),
+        Mistake(
+            "world-size-as-block",
+            _shard(lambda half, r, n: half[r * n : (r + 1) * n]),
+            "A block is taken to be `world_size` rows long. `world_size` is how many blocks there "
+            "are: each has I/world_size rows.",
+            RANKS,
+        ),
+        Mistake(
+            "split-by-world-size",
+            _shard(lambda half, r, n: half.split(n)[r]),
+            "`split` takes the *size* of a piece, so these are pieces of `world_size` rows. "
+            "`chunk(world_size)` takes their number; or `split(I // world_size)`.",
+            RANKS,
+        ),
+        Mistake(
+            "up-to-the-end",
+            _parts(_block, _to_the_end),
+            "The rank's rows of up do not end: a slice without an end takes all later ranks' too. "
+            "Stop at I + (rank + 1) · I/world_size.",
+            RANKS,
+        ),
+        Mistake(
+            "half-blocks",
+            _shard(_half_blocks),
+            "A block is half as long as it should be, I/(2·world_size): is the 2 of gate and up "
+            "divided out twice? Of gate and of up a rank has I/world_size rows each.",
+            RANKS,
+        ),
+        Mistake(
+            "last-row-lost",
+            _shard(lambda half, r, n: _block(half, r, n)[:-1]),
+            "The last row of each block is lost. A slice stops *before* its end, so the end is "
+            "(rank + 1) · I/world_size, with no −1.",
+            RANKS,
+        ),
+        Mistake(
+            "masked",
+            _shard(_masked),
+            "The rows of other ranks are set to zero and kept. The sum would be right, but nothing "
+            "is saved: a shard holds its own rows alone, 2·I/world_size of them.",
+            RANKS,
+        ),
+        Mistake(
+            "transposed",
+            lambda w, r, n: _shard(_block)(w, r, n).T,
+            "The shard is transposed. It is stored as the whole weight is, (out, in): the rank's "
+            "rows of gate, then its rows of up, each with all D columns.",
+            RANKS,
+        ),
+        Mistake(
+            "beside",
+            lambda w, r, n: torch.cat([_block(half, r, n) for half in w.chunk(2)], dim=1),
+            "The rank's rows of gate and of up stand side by side. They are put one below the "
+            "other, as in the whole weight: `torch.cat` along axis 0.",
+            RANKS,
+        ),
+        Mistake(
+            "beside-up-first",
+            lambda w, r, n: torch.cat([_block(half, r, n) for half in w.chunk(2)[::-1]], dim=1),
+            "Two things: the rank's rows of up and of gate stand side by side, and up comes first. "
+            "Put gate's rows above and up's below, along axis 0.",
+            RANKS,
+        ),
+        Mistake(
+            "reversed-beside",
+            lambda w, r, n: torch.cat([_block(half, n - 1 - r, n) for half in w.chunk(2)], dim=1),
+            "Two things: gate and up stand side by side, and the blocks are handed out from the "
+            "end. Rank 0 has the first units, gate's rows above and up's below.",
+            RANKS,
+        ),
+        Mistake(
+            "columns-up-first",
+            lambda w, r, n: torch.cat([h.tensor_split(n, dim=1)[r] for h in w.chunk(2)[::-1]]),
+            "Two things: the columns are cut, which are the features of x, and up comes first. "
+            "Ranks share the units, which are rows: a part of gate's above the same part of up's.",
+            RANKS,
+        ),
+        Mistake(
+            "stacked",
+            lambda w, r, n: torch.stack([_block(half, r, n) for half in w.chunk(2)]),
+            "`stack` makes a new axis, (2, rows, D). A shard is one matrix: `torch.cat` joins the "
+            "rank's rows of gate and of up along axis 0.",
             RANKS,
         ),
         Mistake(

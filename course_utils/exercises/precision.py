@@ -1,6 +1,7 @@
 """Notebook 03's exercises: RMSNorm that survives 16 bits, and Gemma's form of it."""
 
 import dataclasses
+import math
 
 import torch
 
@@ -31,6 +32,12 @@ def _case(dtype, x, weight, eps, note=""):
 
 def _signs(n):
     return torch.ones(n).where(torch.arange(n) % 3 > 0, -torch.ones(n))
+
+
+def _large_ones():
+    x = 300 * _signs(8).repeat(1, 2, 1)
+    x[0, 1, 7] = 1200
+    return x
 
 
 def _with_256(n):
@@ -140,7 +147,14 @@ def _large(f):
     one = torch.ones(8).half()
     fine, large = (f(torch.full((1, 1, 8), v).half(), one, 1e-6).mean().item() for v in (90, 300))
     if abs(large - 1) < 0.01:
-        return None
+        y = f(torch.tensor([[[300.0] * 4 + [1200.0] * 4]]).half(), one, 1e-6)[0, 0]
+        if abs(y[7] / y[0] - 4) < 0.05:
+            return None
+        return (
+            f"In float16 a 1200 should come out four times as large as a 300, and yours is "
+            f"{y[7] / y[0]:.3g} times as large: is x itself cut, by `clamp`? In float32 every "
+            "square fits."
+        )
     why = "Cast x to float32 *before* it is squared, and stay there until after the root."
     if abs(f(_with_256(64).half(), torch.ones(64).half(), 1e-6)[0, 0, 7] - 8) < 0.1:
         why = "A single 256 is right, so it is their *mean* that goes back into 16 bits too early."
@@ -246,7 +260,7 @@ RMS_NORM_HALF = Exercise(
     (
         _case(HALF, draw(2, 3, 5), spread(5), 1e-6),
         _case(BFLOAT16, draw(2, 3, 6, seed=1), spread(6), 1e-6),
-        _case(HALF, 300 * _signs(8).repeat(1, 2, 1), spread(8), 1e-6, "features of ±300"),
+        _case(HALF, _large_ones(), spread(8), 1e-6, "features of ±300, and a 1200"),
         _case(HALF, _with_256(64), spread(64), 1e-6, "ones, and one 256"),
         _case(HALF, _tiny_and_zeros(), spread(6), 1e-8, "features of ±0.0001, and zeros"),
         _case(HALF, draw(4, 4, 4, seed=2), spread(4), 1e-6, "all axes of one size"),
@@ -415,10 +429,11 @@ def _offset(f):
     first[0] = 1
     new, doubled = (f(x, w.double(), 1e-6) for w in (none, first))
     if new.abs().max() < 1e-6:
-        return (
-            "A weight of zeros, as in a new Gemma, gives zeros. It should be pure normalisation: "
-            "the gain is 1 + weight."
-        )
+        why = "It should be pure normalisation: the gain is 1 + weight."
+        of_ones = f(x, torch.ones(5).double(), 1e-6)
+        if torch.allclose(of_ones.float(), 1 + _normed(x, 1e-6), atol=1e-3):
+            why = "The 1 is added to the normalised x, and should be added to the weight: brackets."
+        return f"A weight of zeros, as in a new Gemma, gives zeros. {why}"
     ratio = doubled / new
     if (ratio[..., 1:] - 1).abs().max() > 1e-3:
         return (
@@ -431,6 +446,12 @@ def _offset(f):
             "What the weight adds grows with the size of x, and should not. It multiplies the "
             "*normalised* x, and not x as it came."
         )
+    added = (doubled - new)[..., 0]
+    if ratio.std() > 1e-3 and (added - 1).abs().max() < 1e-3:
+        return (
+            "When a weight goes from 0 to 1 its feature grows by 1, whatever it was: the weight is "
+            "*added* to the normalised x. It multiplies: the gain is 1 + weight."
+        )
     if ratio.std() > 1e-3:
         low, high = (f"{v:.3g}".replace("-", "−") for v in (ratio.min(), ratio.max()))
         return (
@@ -439,8 +460,10 @@ def _offset(f):
             "the normalised x: mind the brackets."
         )
     if abs(ratio.mean() - 2) < 1e-3:
-        return None
+        return _of_negative(f, x, new, -first / 2)
     known = {
+        4: "The gain is squared, or multiplied by twice.",
+        math.e: "That is exp(weight), of which 1 + weight is only the beginning.",
         1: "The weight is not used.",
         1.5: "The 1 is added twice.",
         0: "The weight is subtracted: the gain is 1 + weight.",
@@ -450,6 +473,17 @@ def _offset(f):
     return (
         "When a weight goes from 0 to 1 its feature should double, since the gain is 1 + weight. "
         f"Yours is multiplied by {ratio.mean():.3g}. {why or 'Multiply by 1 + weight.'}"
+    )
+
+
+def _of_negative(f, x, new, weight):
+    half = (f(x, weight.double(), 1e-6) / new)[..., 0].mean()
+    if abs(half - 0.5) < 1e-3:
+        return None
+    return (
+        "When a weight goes from 0 to −0.5 its feature should become half as large, and yours is "
+        f"multiplied by {half:.3g}: the gain is 1 + weight for negative weights too, without `abs` "
+        "or `clamp`."
     )
 
 

@@ -28,6 +28,7 @@ WIDTH_CASES = (
     Case((6, 4), "six features"),
     Case((4096, 256), "Llama-2-7B"),
     Case((5120, 256), "Llama-2-13B"),
+    Case((20, 4), "D that 3 does not divide"),
     Case((768, 256), "8/3 of 768 is a multiple already"),
     Case((1000, 32), "a multiple that is not 256"),
     Case((1024, 96), "a multiple that is no power of two"),
@@ -83,6 +84,7 @@ FACTORS = {
     12000: "That is 2·D: `8 // 3` is 2. Multiply first, then divide.",
     0: "In Python `2 // 3` is 0. Multiply first, then divide.",
     32000: "That counts gate and up together; the width is that of each.",
+    20800: "That is 1.3 times it: without a multiplier nothing is to be multiplied.",
     18856: "That is π·D; the rule takes 8/3 of D.",
 }
 BLOCKS = {
@@ -92,6 +94,7 @@ BLOCKS = {
     15992: "16000 is a multiple of 8 itself: no block is to be taken away.",
     16008: "16000 is a multiple of 8 already, and needs no further block.",
     16384: "That is the next power of two; asked for is the next multiple of `multiple_of`.",
+    16002: "That is a multiple of 7, and not of `multiple_of` itself.",
     2000: "That is the number of blocks; each is `multiple_of` wide.",
 }
 
@@ -100,10 +103,26 @@ def _two_thirds(f):
     width = f(6000, 8)
     if width == 16000 or width in BLOCKS:
         return None
-    why = FACTORS.get(width, "Take 8/3 of D.")
+    why = FACTORS.get(width, f"That is {width / 6000:.4g}·D, and the rule takes 8/3 of it.")
+    if width not in FACTORS and abs(width - 16000) < 60:
+        why = "16000 is a multiple of 8 already, and stays."
     return (
         "With D = 6000 and a multiple of 8 the width is 8·6000/3 = 16000; yours is "
         f"{_say(width)}. {why}"
+    )
+
+
+def _cut_last(f):
+    if (width := f(20, 4)) == 56:
+        return None
+    early = {
+        48: "`20 // 3` is 6: is D divided before 8 multiplies it?",
+        52: "`2 * 20 // 3` is 13, and `4 * 20 // 3` 26: is it cut off before all is multiplied?",
+    }
+    return (
+        "With D = 20 and a multiple of 4, 8·20/3 = 53.3 goes up to 56; yours is "
+        f"{_say(width)}. {early.get(width, 'What is between 52 and 56 goes up.')} Multiply by 8 "
+        "first, and divide by 3 last."
     )
 
 
@@ -113,7 +132,13 @@ def _whole_blocks(f):
             "With D = 6000 the width is 8·6000/3 = 16000, which is a multiple of 8; yours is "
             f"{_say(width)}. {BLOCKS[width]}"
         )
-    for hidden, multiple, *more in ((5120, 256), (1000, 32), (8192, 4096, 1.3), (3000, 256, 1.25)):
+    for hidden, multiple, *more in (
+        (5120, 256),
+        (1000, 32),
+        (1024, 96),
+        (8192, 4096, 1.3),
+        (3000, 256, 1.25),
+    ):
         width = f(hidden, multiple, *more)
         if width % multiple == 0:
             continue
@@ -122,6 +147,8 @@ def _whole_blocks(f):
         why = "How many blocks hold it all? Round their number up, and multiply."
         if more and f(hidden, multiple) % multiple == 0:
             why = "Without a multiplier it is one: multiply first, round up last."
+        elif multiple == 96 and width == 2816:
+            why = "Bits are masked, which works for powers of two alone: `// multiple_of` divides."
         elif width % 256 == 0:
             why = "It is one of 256: use `multiple_of`."
         return (
@@ -144,19 +171,41 @@ def _rounds_up(f):
             f"With D = 768, 8·D/3 is 2048 = 8·256 and should stay; yours is {_say(narrow)}. What "
             "is a multiple already needs no further block."
         )
+    for hidden, multiple, right in ((6, 4, 16), (1000, 32, 2688), (4096, 256, 11008)):
+        if (width := f(hidden, multiple)) == right:
+            continue
+        why = "The first multiple above is enough."
+        if width == _up(_cut(_up(hidden, multiple)), multiple):
+            why = f"D is rounded up first, to {_up(hidden, multiple)}. The rounding comes last."
+        elif width == _up(right, 2 * multiple):
+            why = f"That is a multiple of {2 * multiple}. One of `multiple_of` is asked for."
+        return (
+            f"With D = {hidden} and a multiple of {multiple}, 8·D/3 = {_say(8 * hidden / 3)} goes "
+            f"up to {right}; yours is {_say(width)}. {why}"
+        )
     return None
 
 
 def _multiplies(f):
     width = f(6000, 8, 1.25)
     if width == 20000:
-        return None
+        half = f(6000, 8, 0.5)
+        if half == 8000:
+            return None
+        return (
+            "With D = 6000, a multiple of 8 and the multiplier 0.5 the width is 0.5·16000 = 8000; "
+            f"yours is {_say(half)}, though 1.25 does what it should. A multiplier below one makes "
+            "the network narrower."
+        )
     known = {
         16000: "The multiplier is not used, or cut off to a whole number.",
         7504: "That is 1.25·D: the multiplier stands in place of 8/3. It multiplies 8·D/3.",
         30000: "That is 1.25·4·D: the multiplier stands in place of 2/3. It multiplies 8·D/3.",
         25000: "That multiplies by 1.25 twice.",
         12800: "That divides by the multiplier.",
+        36000: "That multiplies by 1 + 1.25.",
+        20008: "20000 is a multiple of 8 already, and needs no further block.",
+        20004: "The multiplier is added to 8·D/3, where it multiplies.",
     }
     why = known.get(width, "The multiplier multiplies 8·D/3, before the rounding.")
     return (
@@ -269,6 +318,20 @@ INTERMEDIATE_SIZE = Exercise(
             ROUNDING,
         ),
         Mistake(
+            "divided-first",
+            _rule(lambda hidden: hidden // 3 * 8),
+            "D is divided by 3 and cut off before 8 multiplies it, so that up to 5 are lost: 48 "
+            "for D = 20, where 8·20/3 is 53. Multiply first: `8 * hidden_size // 3`.",
+            ROUNDING,
+        ),
+        Mistake(
+            "cut-before-four",
+            _rule(lambda hidden: 2 * hidden // 3 * 4),
+            "2/3 of D is cut off before 4 multiplies it, so that up to 2 are lost: 52 for D = 20, "
+            "where 8·20/3 is 53. Multiply first: `8 * hidden_size // 3`.",
+            ROUNDING,
+        ),
+        Mistake(
             "H18",
             _rule(lambda hidden: 6 * hidden),
             "This is 3/2 of 4·D. Three matrices must share what two had, so it is 2/3 of 4·D.",
@@ -314,6 +377,13 @@ INTERMEDIATE_SIZE = Exercise(
             "blocks",
             _rule(up=lambda w, m: -(-w // m)),
             "This is the number of blocks, 43 for D = 4096. Each is `multiple_of` wide: multiply.",
+            ROUNDING,
+        ),
+        Mistake(
+            "bits-masked",
+            _rule(up=lambda w, m: (w + m - 1) & -m),
+            "Rounding up by `& -m` or `& ~(m - 1)` masks bits, which is right for powers of two "
+            "alone: 2816 for D = 1024 and 96, where 2784 is 29·96. Divide: `// m * m`.",
             ROUNDING,
         ),
         Mistake(
@@ -399,6 +469,7 @@ INTERMEDIATE_SIZE = Exercise(
         Property("8/3 of D", _two_thirds, GENERAL),
         Property("a multiple", _whole_blocks, ROUNDING),
         Property("the next one up", _rounds_up, ROUNDING),
+        Property("divided last", _cut_last, ROUNDING),
         Property("the multiplier multiplies 8·D/3", _multiplies, MULTIPLIER),
         Property("the multiple last", _in_order, MULTIPLIER),
         Property("an int", _whole_number(4096, 256), ROUNDING),
@@ -417,6 +488,19 @@ INTERMEDIATE_SIZE = Exercise(
 # --- ffn_params. f: (hidden_size, intermediate_size) -> int
 
 
+def _counted(*args):
+    def broken(f):
+        value = f(*args)
+        if value == int(value):
+            return None
+        return (
+            f"For small sizes it gives {value:.4g}, which is no count. Return all parameters, as a "
+            "whole number, not in millions or billions."
+        )
+
+    return broken
+
+
 def _one_more_unit(f):
     more, again = f(6, 17) - f(6, 16), f(6, 18) - f(6, 17)
     if more == again == 18:
@@ -430,8 +514,17 @@ def _one_more_unit(f):
         36: "That is each parameter twice.",
         3: "Sizes are added there; a matrix of D rows and I columns holds D·I numbers.",
         2: "Outputs are counted there; each of them has a whole row of weights.",
+        13: "That is two matrices and one number: is the third counted as a vector?",
+        19: "That is 18 and a bias, or a norm of the units; there is none.",
+        7: "That is one matrix and one number for each unit. There are three matrices.",
     }
     why = known.get(more, "A matrix of D rows and I columns holds D·I numbers.")
+    if more == 21:
+        why = "That is 18 and a number for each matrix, as with biases; these have none."
+    elif more not in known:
+        why = f"That is {_say(more / 6)} times D, and three matrices make it 3 times."
+    elif more == 0 and f(6, 600) != f(6, 17):
+        why = "Is I rounded up? It is the width itself: take it as it is given."
     if more != again:
         why = f"The next adds {_say(again)}. Is I multiplied by itself?"
     return (
@@ -444,7 +537,13 @@ def _one_more_feature(f):
     more = f(7, 16) - f(6, 16)
     if more == 48:
         return None
-    why = "Does a bias or a norm count too?" if more == 49 else "Each matrix goes between D and I."
+    why = "Each matrix goes between D and I."
+    if more == 49:
+        why = "Does a bias or a norm count too?"
+    elif more == 51:
+        why = "That is 3·17, one more than I: is a bias counted as a column of each matrix?"
+    elif 0 < more < 96 and more % 3 == 0:
+        why = f"That is 3·{_say(more / 3)}, as with another I. Take the width as it is given."
     return (
         "With I = 16, one feature more adds a column to gate, one to up and a row to down, "
         f"3·16 = 48 numbers. Yours grows by {_say(more)}. {why}"
@@ -570,6 +669,19 @@ FFN_PARAMS = Exercise(
             BY_HAND,
         ),
         Mistake(
+            "millions",
+            lambda d, i: 3 * d * i / 1e6,
+            "This is the number in millions. Return all parameters, as a whole number.",
+            BY_HAND,
+        ),
+        Mistake(
+            "bias-columns",
+            lambda d, i: 3 * d * (i + 1),
+            "Each matrix is given one column more, D numbers, as for a bias. These matrices have "
+            "none: D·I each.",
+            BY_HAND,
+        ),
+        Mistake(
             "multiplied",
             lambda d, i: (d * i) ** 3,
             "The three matrices are multiplied with each other. They stand side by side: add what "
@@ -584,6 +696,7 @@ FFN_PARAMS = Exercise(
         ),
     ),
     (
+        Property("a whole number", _counted(6, 16), BY_HAND),
         Property("one unit more", _one_more_unit, BY_HAND),
         Property("one feature more", _one_more_feature, BY_HAND),
         Property("nothing else", _six_features, BY_HAND),
@@ -666,16 +779,6 @@ def _grows(f, config, **change):
     return f(replace(config, **change)) - f(config)
 
 
-def _counted(f):
-    value = f(PLAIN)
-    if value == int(value):
-        return None
-    return (
-        f"For a small model it gives {value:.4g}, which is no count. Return all parameters, as a "
-        "whole number, not in millions or billions."
-    )
-
-
 def _layers(f):
     one, two = (_grows(f, PLAIN, num_layers=n) for n in (4, 5))
     if one == 0:
@@ -685,6 +788,35 @@ def _layers(f):
             f"Layers: the fourth adds {_say(one)} and the fifth {_say(two - one)}, but they are "
             "all alike. Count one of them, and multiply."
         )
+    return None
+
+
+def _in_each_layer(f):
+    """What grows with the layers: half as many layers, half of the growth."""
+    changes = {
+        "FFN: one unit more in the middle": (PLAIN, {"intermediate_size": 21}),
+        "Attention: one feature more in each head": (PLAIN, {"head_dim": 4}),
+        "Attention: with two kv heads more": (WIDE, {"num_kv_heads": 4}),
+        "Biases: `qkv_bias`": (WIDE, {"qkv_bias": True}),
+        "Norms: two more in a layer": (PLAIN, {"norms_per_layer": 4}),
+        "Norms of queries and keys: `qk_norm`": (WIDE, {"qk_norm": "full"}),
+    }
+    for what, (config, change) in changes.items():
+        three, six = (_grows(f, replace(config, num_layers=n), **change) for n in (3, 6))
+        if three == 0 or six == 2 * three:
+            continue
+        if six == three:
+            return (
+                f"{what} should add twice as much to six layers as to three, and adds "
+                f"{_say(three)} to both: they are counted once. Each layer has its own."
+            )
+        layers = 3 * three / (six - three)
+        if layers == int(layers):
+            return (
+                f"{what} should add twice as much to six layers as to three, and adds "
+                f"{_say(six)} and {_say(three)}: as to {_say(layers + 3)} and {_say(layers)}. "
+                "Count all `num_layers` of them, no more and no less."
+            )
     return None
 
 
@@ -700,6 +832,8 @@ def _words(f):
         (12, 24): "Tied means one matrix for both, so it is the other way round.",
         (72, 36): "That is three times as much, for three layers: embeddings are in none of them.",
         (25, 12): "The output layer has no bias.",
+        (48, 24): "That is twice as much: bytes in 16 bits, or each matrix with another?",
+        (12, 0): "The output layer alone is counted. The embedding is there in any case.",
     }
     why = known.get((untied, tied), "The embedding holds vocabulary · D, and so does the output.")
     return (
@@ -718,6 +852,8 @@ def _units(f):
         72: "Gate, up and down are three matrices.",
         36: "That is one layer's, or one matrix of three.",
         114: "These matrices have no bias.",
+        144: "That is four matrices. Gate, up and down are three.",
+        432: "That is four times as much: is it counted for each of four heads?",
     }
     why = known.get(more, "The FFN of a layer holds 3·D·I.")
     return (
@@ -732,10 +868,16 @@ def _outside(f):
     left = f(config) - 3 * _grows(f, config, num_layers=4)
     if abs(left - 1200) <= 12:
         return None
+    more = left - 1200
+    why = "is something else counted once for the whole model?"
+    if more > 0 and more % 12 == 0:
+        why = (
+            f"that is {_say(more / 12)}·12 too many. Is it an embedding of positions? RoPE has no "
+            "weights."
+        )
     return (
         "Layers: with D = 12 and 50 words, embedding and output layer hold 2·50·12 = 1200, and "
-        f"all else grows with the layers. By yours {_say(left)} do not: is a part of each layer "
-        "counted once?"
+        f"all else grows with the layers. By yours {_say(left)} do not: {why}"
     )
 
 
@@ -776,6 +918,8 @@ def _head_dim(f):
         194: 'That is two too many, as with norms of queries and keys; but `qk_norm` is "none".',
     }
     why = known.get(more, "Queries, keys, values and output hold D · heads · head_dim each.")
+    if 0 < abs(more - 192) < 1:
+        why = "Something of `head_dim` is counted once: rotary frequencies? They are not learned."
     return (
         "Attention: with D = 12, four heads and as many kv heads, each head with one feature more "
         f"should add 4·12·4 = 192 numbers a layer. Yours adds {_say(more)}. {why}"
@@ -832,6 +976,8 @@ def _qk_norms(f):
         why = "`qk_norm` changes nothing."
     elif head == 30:
         why = 'All heads share one weight where `qk_norm` is "head".'
+    elif full == 0:
+        why = 'There is "full" too, another kind of norm.'
     elif full == 10:
         why = 'Each feature of all heads has its own weight where `qk_norm` is "full".'
     elif full == 40:
@@ -851,10 +997,18 @@ def _sum(f):
         return None
     gap = value - sum(parts)
     listed = ", ".join(f"{name} {count}" for name, count in parts._asdict().items())
+    why = "though each size counts as it should: is something added that depends on none of them?"
+    six, wide = replace(PLAIN, num_layers=6), replace(PLAIN, hidden_size=24, head_dim=3)
+    gap_six, gap_wide = (f(config) - sum(params_by_part(config)) for config in (six, wide))
+    if gap_six in (gap, 2 * gap):
+        each = gap if gap_six == gap else gap / 3
+        where = "once in the model" if gap_six == gap else "in each layer"
+        why = f"{_say(abs(each))} {where}. What is counted there?"
+        if gap_wide == 2 * gap:
+            why = f"{_say(abs(each))} {where}, and twice that when D is 24: is it a norm or a bias?"
     return (
         f"With D = 12, I = 20, three layers, four heads and 50 words there are {sum(parts)} "
-        f"parameters: {listed}. Yours is {_say(abs(gap))} {'more' if gap > 0 else 'less'}, though "
-        "each size counts as it should: is something added that depends on none of them?"
+        f"parameters: {listed}. Yours is {_say(abs(gap))} {'more' if gap > 0 else 'less'}, {why}"
     )
 
 
@@ -1199,8 +1353,9 @@ MODEL_PARAMS = Exercise(
         ),
     ),
     (
-        Property("a whole number", _counted, WHOLE),
+        Property("a whole number", _counted(PLAIN), WHOLE),
         Property("layers are alike", _layers, WHOLE),
+        Property("each part in each layer", _in_each_layer, WHOLE),
         Property("one word more", _words, WHOLE),
         Property("one FFN unit more", _units, WHOLE),
         Property("little outside the layers", _outside, WHOLE),

@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 
 def swiglu_ffn__formula(x, w_gate, w_up, w_down):
@@ -108,6 +109,23 @@ class swiglu_module__with_dropout(nn.Module):
     def forward(self, x):
         hidden = F.dropout(F.silu(self.gate_proj(x)), 0.1, self.training) * self.up_proj(x)
         return self.dropout(self.down_proj(hidden))
+
+
+class swiglu_module__in_place_and_checkpointed(nn.Module):
+    """Writes into its own gate, and computes the layer once more on the way back."""
+
+    def __init__(self, hidden_size, intermediate_size):
+        super().__init__()
+        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
+        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
+        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)
+
+    def _layer(self, x):
+        gate = self.gate_proj(x)
+        return self.down_proj(F.silu(gate, inplace=True) * self.up_proj(x))
+
+    def forward(self, x):
+        return checkpoint(self._layer, x, use_reentrant=False)
 
 
 class _Projection(nn.Module):

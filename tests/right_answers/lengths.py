@@ -18,6 +18,10 @@ def expected_norm__length_of_x_divided(mean_square, n, eps):
     return length_of_x / (mean_square + eps) ** 0.5
 
 
+def expected_norm__all_times_n(mean_square, n, eps):
+    return n * math.sqrt(mean_square) / math.sqrt(n * mean_square + n * eps)
+
+
 expected_norm__lambda = lambda m, n, e: (n * m / (m + e)) ** (1 / 2)  # noqa: E731
 
 

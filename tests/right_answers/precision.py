@@ -62,6 +62,14 @@ def rms_norm_half__in_place_on_its_own(x, weight, eps):
     return h.mul_(weight).to(x.dtype)
 
 
+def rms_norm_half__scaled_with_its_eps(x, weight, eps):
+    h = x.float()
+    largest = h.abs().amax(-1, keepdim=True).clamp(min=1e-6)
+    h = h / largest
+    h = h * torch.rsqrt(h.square().mean(-1, keepdim=True) + eps / largest**2)
+    return (h * weight.float()).to(x.dtype)
+
+
 def gemma_norm__gemma(x, weight, eps):
     h = x.float()
     h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + eps)
