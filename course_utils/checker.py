@@ -44,6 +44,8 @@ ADVICE = {
     "`inplace=True`.",
     "call numpy() on Tensor": "NumPy knows no gradients: stay with torch.",
     "can be converted to Python scalars": "`math` takes one number: use torch's own function.",
+    "must be tuple of Tensors": "It takes its tensors in one list: `torch.cat([a, b])`.",
+    "einsum()": "One letter is one size: weights are (out, in).",
     "is not defined": "Is it spelt otherwise elsewhere, or is an import or `self.` missing?",
     "before Module.__init__() call": "Call `super().__init__()` first.",
     "_backward_hooks": "Call `super().__init__()` first.",

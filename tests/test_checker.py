@@ -304,6 +304,8 @@ def test_a_crash_inside_a_function_of_their_own_shows_its_line():
         (lambda x, by: torch.ones(2, 3) @ torch.ones(2, 3), "Weights are stored (out, in)"),
         (lambda x, by: torch.ones(2, 2).half() @ torch.ones(2, 2), "Two dtypes meet"),
         (lambda x, by: x.exp().mul_(by).exp().mul_(0), "What the gradient needs was overwritten"),
+        (lambda x, by: torch.cat(x, x), "in one list"),
+        (lambda x, by: torch.einsum("a,a->a", x, torch.ones(2)), "One letter is one size"),
         (lambda x, by: x * bye, "Is it spelt"),  # noqa: F821
     ],
 )
