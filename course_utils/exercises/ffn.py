@@ -875,10 +875,16 @@ def _module(answer, hidden_size, intermediate_size):
         raise TypeError(f"it is no module, write class {answer.__name__}(nn.Module)")
     held, x, w = _held(layer), draw(2, 3, hidden_size), weights(hidden_size, intermediate_size)
     if held != ", ".join(_asked_for(hidden_size, intermediate_size)):
-        return held, layers.gated_ffn(x, *w), layers.gated_ffn(60 * x, *w), ALL_LEARN
+        return held, layers.gated_ffn(x, *w), layers.gated_ffn(60 * x, *w), ALL_LEARN, True
     _set(layer, *w)
     y = layer(x)
-    return held, y, layer(60 * x), _learning(layer, y)
+    return held, y, layer(60 * x), _learning(layer, y), _steady(layer, x)
+
+
+def _steady(layer, x):
+    """Whether two calls agree while the layer trains, as they do without dropout."""
+    first, second = layer.train()(x), layer(x)
+    return not torch.is_tensor(first) or torch.equal(first, second)
 
 
 ALL_LEARN = "down_proj.weight, gate_proj.weight, up_proj.weight"
@@ -967,9 +973,8 @@ def _all_learn(f):
     )
 
 
-def _random_in_training(f):
-    layer, x = f.answer(5, 7).train(), draw(2, 3, 5)
-    if torch.equal(layer(x), layer(x)):
+def _steady_in_training(f):
+    if _steady(f.answer(5, 7), draw(2, 3, 5)):
         return None
     return "While it trains, two calls differ: there is dropout inside. Llama's layer has none."
 
@@ -1033,6 +1038,11 @@ class _Beta(_Variant):
 
     def unit(self, gate, up):
         return gate * torch.sigmoid(self.beta * gate) * up
+
+
+class _ModuleDropout(_Variant):
+    def forward(self, x):
+        return F.dropout(super().forward(x), 0.1, training=self.training)
 
 
 class _Dropout(_Variant):
@@ -1179,6 +1189,13 @@ MODULE = Exercise(
             seen="https://github.com/bkitano/llama-from-scratch/issues/7",
         ),
         Mistake(
+            "dropout-in-training",
+            _ModuleDropout,
+            "In evaluation it is right, but while it trains two calls differ: there is an "
+            "`nn.Dropout` inside. Llama's layer has none; leave it out.",
+            LAYER,
+        ),
+        Mistake(
             "M06-output",
             _Dropout,
             "`F.dropout` on the output drops in evaluation too: it does not know of `eval()` "
@@ -1307,6 +1324,7 @@ MODULE = Exercise(
     (
         Property("three matrices by name", _module_parameters, NUMBERED),
         Property("zeros stay zeros", _module_zeros, LAYER),
+        Property("steady in training", _steady_in_training, LAYER),
         *of_rules(_of_module),
         Property("every weight learns", _all_learn, LEARN),
     ),
@@ -1320,9 +1338,15 @@ MODULE = Exercise(
     ),
     10,
     LAYER,
-    ("the list of parameters", "the output", "the output for a large x", "the learning weights"),
+    (
+        "the list of parameters",
+        "the output",
+        "the output for a large x",
+        "the learning weights",
+        "whether two calls agree while it trains",
+    ),
     _module,
-    remark=lambda f: _random_in_training(f) or overflowing_gradient(_of_module(f)),
+    remark=lambda f: overflowing_gradient(_of_module(f)),
 )
 
 

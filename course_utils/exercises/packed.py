@@ -731,6 +731,13 @@ SHARD = Exercise(
     ),
     (
         Mistake(
+            "columns-of-both-turned",
+            lambda w, rank, n: torch.cat([half.chunk(n, dim=1)[rank] for half in w.chunk(2)[::-1]]),
+            "Two things: the columns are cut, where ranks share the units, which are rows; and up "
+            "stands above gate. Take a part of gate's rows, then the same part of up's.",
+            RANKS,
+        ),
+        Mistake(
             "columns-of-both",
             lambda w, rank, world_size: w.chunk(world_size, dim=1)[rank],
             "The columns are cut, and all rows kept: so `w_down` is shared out. Here ranks share "

@@ -514,7 +514,7 @@ def _one_more_unit(f):
         36: "That is each parameter twice.",
         3: "Sizes are added there; a matrix of D rows and I columns holds D·I numbers.",
         2: "Outputs are counted there; each of them has a whole row of weights.",
-        13: "That is two matrices and one number: is the third counted as a vector?",
+        13: "That is two matrices, where three are due, and one number: a bias? There is none.",
         19: "That is 18 and a bias, or a norm of the units; there is none.",
         7: "That is one matrix and one number for each unit. There are three matrices.",
     }

@@ -97,20 +97,6 @@ class swiglu_module__other_order(nn.Module):
         return (torch.sigmoid(g) * g * (x @ self.up_proj.weight.T)) @ self.down_proj.weight.T
 
 
-class swiglu_module__with_dropout(nn.Module):
-    def __init__(self, hidden_size, intermediate_size, p=0.1):
-        super().__init__()
-        linear = lambda a, b: nn.Linear(a, b, bias=False)
-        self.add_module("gate_proj", linear(hidden_size, intermediate_size))
-        self.add_module("up_proj", linear(hidden_size, intermediate_size))
-        self.add_module("down_proj", linear(intermediate_size, hidden_size))
-        self.dropout = nn.Dropout(p)
-
-    def forward(self, x):
-        hidden = F.dropout(F.silu(self.gate_proj(x)), 0.1, self.training) * self.up_proj(x)
-        return self.dropout(self.down_proj(hidden))
-
-
 class swiglu_module__in_place_and_checkpointed(nn.Module):
     """Writes into its own gate, and computes the layer once more on the way back."""
 
