@@ -63,11 +63,7 @@ def undisturbed():
     deterministic mode, threads, warnings, NumPy's errors and the recursion limit.
     """
     seeds = random.getstate(), np.random.get_state()
-    dtype, threads, device = (
-        torch.get_default_dtype(),
-        torch.get_num_threads(),
-        torch.get_default_device(),
-    )
+    dtype, threads, device = torch.get_default_dtype(), torch.get_num_threads(), _device()
     anomaly, recursion = torch.is_anomaly_enabled(), sys.getrecursionlimit()
     deterministic = torch.are_deterministic_algorithms_enabled()
     on_cpu = contextlib.nullcontext() if device.type == "cpu" else torch.device("cpu")
@@ -93,8 +89,13 @@ def undisturbed():
             sys.setrecursionlimit(recursion)
             random.setstate(seeds[0])
             np.random.set_state(seeds[1])
-            if device.type == "cpu" and torch.get_default_device() != device:
+            if device.type == "cpu" and _device() != device:
                 torch.set_default_device(None)
+
+
+def _device():
+    """Where a new tensor is made. (torch 2.8's get_default_device fails once it was set back.)"""
+    return torch.empty(0).device
 
 
 @contextlib.contextmanager
