@@ -31,24 +31,23 @@ SIGNS = {"right": "✔", "not attempted": "○", "other convention": "◇", "wro
 # How far two right answers may be apart, relative to the largest number: a few roundings.
 TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 2.5e-2, torch.float32: 1e-4, torch.float64: 1e-4}
 
-
 # What PyTorch's own words mean here.
+_OVERWRITTEN = "What the gradient needs was overwritten: leave out `_`, `+=` and `inplace=True`."
+_SET_UP = "Call `super().__init__()` first."
 ADVICE = {
     "must match the size of tensor": "Shapes are lined up from the right.",
     "shapes cannot be multiplied": "Weights are stored (out, in): is it `x @ w.T`? If so, x has "
     "the wrong number of features.",
     "to have the same dtype": "Two dtypes meet: cast the result back to that of x.",
-    "modified by an inplace operation": "What the gradient needs was overwritten: leave out `_`, "
-    "`+=` and `inplace=True`.",
-    "being modified inplace": "What the gradient needs was overwritten: leave out `_`, `+=` and "
-    "`inplace=True`.",
+    "modified by an inplace operation": _OVERWRITTEN,
+    "being modified inplace": _OVERWRITTEN,
     "call numpy() on Tensor": "NumPy knows no gradients: stay with torch.",
     "can be converted to Python scalars": "`math` takes one number: use torch's own function.",
     "must be tuple of Tensors": "It takes its tensors in one list: `torch.cat([a, b])`.",
     "einsum()": "One letter is one size: weights are (out, in).",
     "is not defined": "Is it spelt otherwise elsewhere, or is an import or `self.` missing?",
-    "before Module.__init__() call": "Call `super().__init__()` first.",
-    "_backward_hooks": "Call `super().__init__()` first.",
+    "before Module.__init__() call": _SET_UP,
+    "_backward_hooks": _SET_UP,
     "Boolean value of Tensor": "`if` cannot ask a whole tensor: `torch.where` asks each number.",
     "unsupported operand type(s)": "One of them is no tensor: is a function or module not called?",
     "must be Tensor, not": "Is a function or module not called, or its `.weight` meant?",
@@ -176,7 +175,7 @@ def diagnose(exercise, answer):
                 "thousandths of a second: does a loop end?",
             )
         except Exception as error:  # objects can be stranger than all that is foreseen here
-            words = code(f"{type(error).__name__}: {error}")
+            words = code(f"{type(error).__name__}: {_words(error)}")
             return Verdict("crashed", f"What it does cannot be judged. Python says {words}.")
 
 
@@ -254,12 +253,17 @@ def _watch(exercise, answer, case, printed=0):
 
 def _trouble(answer, error):
     frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
-    try:
-        words = str(error)
-    except Exception:
-        words = ""
+    words = _words(error)
     bare = not words and bool(frames) and frames[-1] in _codes(answer)
-    return Trouble(type(error).__name__, words[:1000], _line(error), bare)
+    return Trouble(type(error).__name__, words, _line(error), bare)
+
+
+def _words(error):
+    """What an error says, as far as it can say it."""
+    try:
+        return str(error)[:1000]
+    except Exception:
+        return ""
 
 
 def _copies(case):
@@ -537,8 +541,7 @@ def _that_ran(exercise, got, want):
 
 
 def _kind_problem(name, x, y):
-    name = _part(name)
-    name = name[0].upper() + name[1:]
+    name = _upper(_part(name))
     if x is None:
         return f"{name} is `None`: " + (
             "is a `return` missing?" if name.startswith("The ") else "it was never computed."
@@ -576,7 +579,7 @@ def _not_finite(exercise, _, got, want):
         if lost:
             return Verdict(
                 "wrong",
-                f"{_called(exercise, exercise.cases[0]).capitalize()}, {lost} of the {x.numel()} "
+                f"{_upper(_called(exercise, exercise.cases[0]))}, {lost} of the {x.numel()} "
                 f"numbers of {name} are inf or NaN. Is there a division by zero, the root of a "
                 f"negative number, or a missing bracket?{reading(exercise.read)}",
             )
@@ -620,7 +623,7 @@ def _difference(exercise, got, want):
                     "The values are right, but the gradient is not: something is a constant for "
                     "autograd, by `.detach()`, `.data`, `.item()` or `torch.no_grad()`. "
                 )
-            said += f"{_called(exercise, case).capitalize()}, {_gap(name, x, y)}"
+            said += f"{_upper(_called(exercise, case))}, {_gap(name, x, y)}"
             return Verdict("wrong", f"{said}{reading(exercise.read)}")
     raise AssertionError(f"{exercise.name}: outcomes differ, but no part does")
 
@@ -649,6 +652,11 @@ def _gap(name, x, y):
 def _part(name):
     """A part as it stands in a sentence: words as they are, a variable as code."""
     return name if name.startswith(("the ", "a ", "whether ")) else f"`{name}`"
+
+
+def _upper(sentence):
+    """With a capital; str.capitalize would make all other letters small."""
+    return sentence[0].upper() + sentence[1:]
 
 
 def code(value, limit=200):

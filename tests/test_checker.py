@@ -289,6 +289,11 @@ def test_a_crash_shows_the_learners_own_line_and_what_it_was_called_with():
     )
 
 
+def test_a_note_keeps_its_capitals():
+    capital = replace(EXERCISE, cases=(Case((X, 2.0), "D = I"),))
+    says(lambda x, by: x * by / 2, "wrong", "With `x` (3,) float32", "(D = I)", exercise=capital)
+
+
 def test_a_crash_inside_a_function_of_their_own_shows_its_line():
     def inner(x):
         return x.no_such_thing
@@ -365,8 +370,9 @@ class HostileClass:
         lambda x, by: x.view([1] * 50 + [-1]),
         type("Callable", (), {"__call__": 5})(),
         type("Callable", (), {"__call__": lambda *_: 0, "__getattr__": lambda *_: 1 / 0})(),
+        type("Callable", (), {"__call__": lambda *_: 0, "__getattr__": raises(Hostile())})(),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_whatever_an_answer_is_or_returns_a_verdict_is_given_and_can_be_shown(answer):
     verdict = diagnose(EXERCISE, answer)

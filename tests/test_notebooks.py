@@ -327,6 +327,12 @@ def test_an_exercise_is_a_question_a_starter_and_help(path):
 
 
 @each_notebook
+def test_what_answers_an_exercise_is_folded(path):
+    for cell in code_cells(path):
+        assert ("ours" in tags(cell)) == (cell.metadata.get("jupyter") == refresh.OURS)
+
+
+@each_notebook
 def test_a_starter_is_not_attempted_and_takes_what_it_is_given(path):
     for name, _, starter, _ in exercises_of(path):
         (said,) = texts(starter)
