@@ -1,8 +1,9 @@
 """explore(figure, update, …): the only file that wires widgets.
 
 The figure is drawn once. When a control moves, the still background is restored, only the
-animated artists are drawn, and the picture goes to the page as one JPEG at twice its size
-(a PNG takes five times as long to encode). This also passes nbval, which an Output widget does not.
+animated artists are drawn, and the picture goes to the page as one JPEG at twice its size. A PNG
+takes five times as long to encode; and with colour at once the size, which no eye can tell, a page
+decodes it sooner. This also passes nbval, which an Output widget does not.
 """
 
 import html
@@ -13,6 +14,7 @@ import ipywidgets as widgets
 from IPython.display import display
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
+from traitlets import Unicode
 
 from .plots import DescribedFigure
 
@@ -29,12 +31,24 @@ def _check_slider(label, value, limits, step):
 
 
 def choice(label, value, options):
-    """A list to choose one value from. options: the values themselves, or (name, value) pairs."""
-    return widgets.Dropdown(value=value, options=options, description=label, **LOOK)
+    """A slider over a list of values.
+
+    A list that drops down would lose its arrow keys to JupyterLab, which moves between cells.
+    """
+    return widgets.SelectionSlider(value=value, options=options, description=label, **LOOK)
 
 
 class ExplorerCanvas(FigureCanvasAgg):
     """Marks a figure as an explorer's own."""
+
+
+class NamedImage(widgets.Image):
+    """An Image that may have a tooltip, which is its name for screen readers.
+
+    Without a description, which Image lacks, ipywidgets 8 fails to draw a widget with a tooltip.
+    """
+
+    description = Unicode("").tag(sync=True)
 
 
 def explore(figure, update, presets=None, **controls):
@@ -70,13 +84,15 @@ def log_slider(label, value, limits, step):
 
 def switch(label, value, options):
     """A row of buttons of which one is pressed. options: the words on them, and the values."""
-    return widgets.ToggleButtons(
+    buttons = widgets.ToggleButtons(
         options=options,
         value=value,
         description=label,
-        style=LOOK["style"] | {"button_width": "110px"},
-        layout={"width": "max-content"},
+        style=LOOK["style"] | {"button_width": "auto"},
+        layout={"width": "auto", "margin": "4px 2px"},
     )
+    buttons.add_class("widget-inline-hbox")  # the label beside them, as a slider's
+    return buttons
 
 
 class Explorer:
@@ -89,7 +105,9 @@ class Explorer:
         self.presets = {name: self.default | values for name, values in presets.items()}
         self.presets["Reset"] = self.default
         self._draw_background()
-        self.picture = widgets.Image(format="jpeg", **self._size())
+        self.picture = NamedImage(format="jpeg", **self._size())
+        if self.picture.has_trait("tooltip"):  # since ipywidgets 8
+            self.picture.tooltip = figure.alt
         self.words = widgets.HTML(layout={"width": f"{self._size()['width']}px"})
         self.buttons = {name: self._button(name) for name in self.presets}
         for name, values in self.presets.items():  # a fault is the author's: it raises at once
@@ -101,6 +119,8 @@ class Explorer:
         self._moving_together = False
         for control in controls.values():
             control.observe(self._on_move, "value")
+            if control.has_trait("tooltip") and control.tooltip is None:
+                control.tooltip = ""  # ipywidgets 8 would show the word "null"
 
     def set(self, **values):
         """Move several controls and draw once. A value that a control refuses moves none."""
@@ -158,13 +178,13 @@ class Explorer:
         size = self.canvas.get_width_height()
         picture = Image.frombuffer("RGBX", size, self.canvas.buffer_rgba())  # X: no alpha to drop
         buffer = io.BytesIO()
-        picture.save(buffer, "jpeg", quality=92, subsampling=0)
+        picture.save(buffer, "jpeg", quality=92, subsampling="4:2:0")
         self.picture.value = buffer.getvalue()
         self._say(words)
 
     def _say(self, words):
         self._said = words
-        self.words.value = f'<div style="min-height: 60px">{html.escape(words)}</div>'
+        self.words.value = f'<div role="status" style="min-height: 60px">{html.escape(words)}</div>'
 
     def _draw_background(self):
         self.moving = self.figure.findobj(lambda artist: artist.get_animated())

@@ -131,9 +131,9 @@ def shift_scale_explorer():
         _set_heights(bars_layer, z)
         mean.set_ydata([x.mean().item()] * 2)
         return (
-            f"Mean and root mean square: x {_signed(x.mean())} and {rms(x):.2f}; "
-            f"RMSNorm(x) {_signed(y.mean())} and {rms(y):.2f}; "
-            f"LayerNorm(x) {_signed(z.mean())} and {rms(z):.2f}."
+            f"x has mean {_signed(x.mean())} and root mean square {rms(x):.2f}. After RMSNorm they "
+            f"are {_signed(y.mean())} and {rms(y):.2f}, after LayerNorm {_signed(z.mean())} and "
+            f"{rms(z):.2f}."
         )
 
     return explore(
@@ -169,7 +169,7 @@ def plane_explorer():
     plane.plot([-3, 3], [3, -3], color=GREY, lw=1.2, ls=":")
     plane.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", ylabel="feature 2")
     plane.set(xticks=(-2, 0, 2), yticks=(-2, 0, 2), xlabel="feature 1 (dotted: x₁ + x₂ = 0)")
-    (rays,) = plane.plot([], [], color=BLUE, lw=0.8, alpha=0.6, animated=True)
+    (rays,) = plane.plot([], [], color=BLUE, lw=0.8, alpha=0.8, animated=True)
     style = {"ls": "", "animated": True}
     (inputs,) = plane.plot([], [], "o", mfc="white", mec=BLACK, ms=6, label="x", **style)
     (layers,) = plane.plot([], [], "s", color=VERMILION, ms=8, label="LayerNorm(x)", **style)
@@ -291,7 +291,7 @@ def precision_explorer():
             "float16, tiny": {"dtype": "float16", "largest": 1e-3},
             "bfloat16, the same size": {"dtype": "bfloat16", "largest": 10**2.5},
         },
-        dtype=choice("dtype", "float16", ["float16", "bfloat16"]),
+        dtype=switch("dtype", "float16", ("float16", "bfloat16")),
         largest=log_slider("largest |x|", 10**2.5, (1e-4, 1e4), 0.1),
     )
 
@@ -449,7 +449,7 @@ MULTIPLES = (64, 128, 256, 512, 1024, 2048, 4096)
 def sizes_explorer():
     """Notebook 06: a published model with the width that the rule gives it, and with its own."""
     models = {}
-    for name, model in published_models().items():
+    for name, model in sorted(published_models().items(), key=lambda m: m[1].hidden_size):
         if model.vocab_size and model.tie_word_embeddings is not None and model.hidden_size > 512:
             models[name] = model.config
     figure = DescribedFigure(
@@ -576,9 +576,9 @@ def packed_rows_explorer():
             "In turn": {"layout": STORED[2], "ranks": 1},
             "Right by luck": {"layout": STORED[2], "ranks": 4},
         },
-        layout=choice("stored as", STORED[0], STORED),
-        cut=choice("cut into", CUTS[0], CUTS),
-        ranks=choice("ranks", 2, (1, 2, 4)),
+        layout=switch("stored as", STORED[0], STORED),
+        cut=switch("cut into", CUTS[0], CUTS),
+        ranks=switch("ranks", 2, (1, 2, 4)),
     )
 
 
@@ -721,9 +721,8 @@ def roofline_explorer(bandwidth=10e9, peak=100e9):
         for name, (colour, marker) in looks.items()
     ]
     plane.legend(loc="lower right", frameon=False)
-    bars = shares.barh(
-        list(looks), [0.0] * 3, color=[colour for colour, _ in looks.values()], animated=True
-    )
+    colours = [colour for colour, _ in looks.values()]
+    bars = shares.barh(list(looks), [0.0] * 3, color=colours, ec=BLACK, lw=0.8, animated=True)
     shares.set(xlim=(0, 100), xlabel="% of the time", title="at the roof's speed")
 
     def update(tokens, hidden):

@@ -172,7 +172,7 @@ def swiglu_figure():
         _box(ax, 2.8, name, GREEN, height)
         _arrow(ax, (5.4, height), (7 if name == "gate_proj" else 10.9, height), head=False)
         _arrow(ax, (10.9, height), (10.9, product))
-    _box(ax, 7, "SiLU", ORANGE)
+    _box(ax, 7, "SiLU", PURPLE)
     _arrow(ax, (9.6, 4.6), (10.9, 4.6), head=False)
     ax.plot(10.9, 3, "o", ms=24, mfc="white", mec=BLACK, mew=1.6)
     ax.text(10.9, 3, "⊙", ha="center", va="center", fontsize=17)
@@ -299,7 +299,7 @@ def roofline_figure(bandwidth, peak, points):
         lowest = min(lowest, speed / 3)
         label = f"{name}, {tokens} token{'s' if tokens > 1 else ''}"
         ax.plot(
-            cost.intensity, speed, marker, mec=colour, mfc=face, mew=2, ms=10, ls="", label=label
+            cost.intensity, speed, marker, mec=BLACK, mfc=face, mew=1.6, ms=10, ls="", label=label
         )
     ax.set_ylim(bottom=lowest)
     figure.legend(loc="outside right upper", frameon=False)
