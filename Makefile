@@ -6,6 +6,8 @@ PYTHON ?= python3
 # Where torch's small CPU build comes from. Set it empty (TORCH_INDEX=) to take torch from pip's
 # default index; that also happens when this address is out of reach.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+# Colab's torch. Where only another build can be had: COLAB_TORCH="-r requirements-torch.txt".
+COLAB_TORCH ?= $(shell grep '^torch==' requirements-colab.txt)
 # More options for JupyterLab (LAB_ARGS=--no-browser), the notebooks to refresh
 # (FILES=notebooks/00_start_here.ipynb), and options for the resolver (LOCK_ARGS=--upgrade).
 LAB_ARGS ?=
@@ -16,13 +18,13 @@ LOCK_ARGS ?=
 PYTHONS := 3.11 3.12 3.13 3.14
 VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
-TESTS := -m pytest tests --ignore=tests/references
+TESTS := -m pytest tests --ignore=tests/references --ignore=tests/browser
 NBVAL := -m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 notebooks
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help lab test test-portable test-references test-oldest test-newest check refresh bench \
-	lock clean FORCE
+.PHONY: help lab test test-portable test-references test-browser test-colab test-oldest \
+	test-newest check refresh look bench lock clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -35,6 +37,7 @@ lab: .venv/.installed  ## open the course in JupyterLab
 test: .venv/.installed  ## test the code, and every cell of every notebook
 	.venv/bin/python $(TESTS)
 	.venv/bin/python $(NBVAL)
+	@if .venv/bin/python tools/chromium.py; then make test-browser; fi
 
 test-portable: .venv/.installed  ## test the notebooks as on other processors: plain kernels, one thread, two
 	ATEN_CPU_CAPABILITY=default .venv/bin/python $(NBVAL)
@@ -43,6 +46,15 @@ test-portable: .venv/.installed  ## test the notebooks as on other processors: p
 
 test-references: .venv/.references  ## test against transformers, which this installs
 	.venv/bin/python -m pytest tests/references
+
+test-browser: .venv/.browser  ## test the notebooks in JupyterLab, in a Chromium (CHROMIUM=its path)
+	.venv/bin/python tools/chromium.py
+	.venv/bin/python -m pytest tests/browser
+
+test-colab: .venv-colab/.installed  ## run the tests with the versions of Colab, whose widgets are older
+	.venv-colab/bin/python $(TESTS)
+	.venv-colab/bin/python $(NBVAL)
+	@if .venv-colab/bin/python tools/chromium.py; then .venv-colab/bin/python -m pytest tests/browser; fi
 
 test-oldest: .venv-oldest/.installed  ## run `make test` with the oldest versions allowed
 	.venv-oldest/bin/python $(TESTS)
@@ -63,14 +75,18 @@ check: .venv/.installed  ## lint the code and the notebooks, and check their for
 refresh: .venv/.installed  ## run the notebooks again and store their outputs (FILES= for some of them)
 	.venv/bin/python tools/refresh.py $(FILES)
 
+look: .venv/.browser  ## photograph the notebooks in JupyterLab, light and dark (FILES= for some of them)
+	.venv/bin/python tools/look.py $(FILES)
+
 bench: .venv/.installed  ## measure times and memory (RUNS=5)
 	.venv/bin/python tools/bench.py $(RUNS)
 
-lock: .venv-lock/.installed  ## write the two lock files again (LOCK_ARGS=--upgrade for newer versions)
+lock: .venv-lock/.installed  ## write the lock files again (LOCK_ARGS=--upgrade for newer versions)
 	.venv-lock/bin/python tools/lock.py $(LOCK_ARGS)
 
 clean:  ## remove what make has installed, and all caches
-	rm -rf .venv .venv-oldest .venv-newest .venv-lock .pytest_cache .ruff_cache build *.egg-info
+	rm -rf .venv .venv-oldest .venv-newest .venv-colab .venv-lock .pytest_cache .ruff_cache \
+		build look *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environments. Each ends by writing a stamp, so that a half-finished one has none and is made
@@ -96,10 +112,10 @@ endif
 	@.venv/bin/python -m pip check
 	@echo "$(CURDIR)" > $@
 
-# In the same environment: it leaves every version as it is, for both locks agree on what they share.
-.venv/.references: .venv/.installed requirements-references.lock
-	@echo "Installing the exact versions of requirements-references.lock."
-	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements-references.lock
+# In the same environment: they leave every version as it is, for all locks agree on what they share.
+.venv/.references .venv/.browser: .venv/.%: .venv/.installed requirements-%.lock
+	@echo "Installing the exact versions of requirements-$*.lock."
+	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements-$*.lock
 	@.venv/bin/python -m pip check
 	@touch $@
 
@@ -109,6 +125,14 @@ endif
 	$(call install_torch,.venv-oldest,-c .venv-oldest/lowest.txt torch)
 	@echo "Installing the oldest versions that pyproject.toml allows."
 	@.venv-oldest/bin/python -m pip install -qq -c .venv-oldest/lowest.txt -e '.[lab,test]'
+	@touch $@
+
+.venv-colab/.installed: pyproject.toml requirements-colab.txt
+	$(call new_venv,.venv-colab)
+	$(call install_torch,.venv-colab,$(COLAB_TORCH))
+	@echo "Installing the versions of requirements-colab.txt."
+	@grep -v '^torch==' requirements-colab.txt > .venv-colab/rest.txt
+	@.venv-colab/bin/python -m pip install -qq -r .venv-colab/rest.txt -e '.[test,browser]'
 	@touch $@
 
 .venv-lock/.installed:

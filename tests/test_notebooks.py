@@ -162,6 +162,49 @@ def test_each_picture_says_what_to_see(path):
 
 
 @each_notebook
+def test_below_each_picture_words_can_be_seen(path):
+    """JupyterLab and GitHub give a picture no other words than these."""
+    for cell in code_cells(path):
+        for picture, below in itertools.pairwise([*cell.outputs, {}]):
+            if any(kind.startswith("image/") for kind in picture.get("data", {})):
+                assert len(below["data"]["text/markdown"]) >= 60, cell.source
+
+
+@each_notebook
+def test_links_say_where_they_lead(path):
+    for cell in markdown_cells(path):
+        for words, _ in re.findall(r"\[([^\]]+)\]\((\S+?)\)", cell.source):
+            assert names_its_target(words), words
+
+
+def names_its_target(words):
+    """More than "here" or "config": a name, or several words that do not begin with "its"."""
+    first, *rest = words.split()
+    if first.lower() in {"its", "this", "see", "here"}:
+        return False
+    named = words == "xformers" or any(c.isupper() or c in ".-" for c in words)
+    return bool(rest) or named
+
+
+@pytest.mark.parametrize("words", ["here", "its code", "2016", "config", "see it"])
+def test_a_link_that_says_nothing_is_found(words):
+    assert not names_its_target(words)
+
+
+@each_notebook
+def test_pages_that_draw_only_plain_html_show_everything(path):
+    """GitHub and VS Code draw these few elements; what else there is would be lost or escaped."""
+    for cell in read(path).cells:
+        texts = [cell.source] if cell.cell_type == "markdown" else []
+        texts += [o.get("data", {}).get("text/markdown", "") for o in cell.get("outputs", [])]
+        for text in texts:
+            prose = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
+            assert set(re.findall(r"</?([a-z]+)[ >]", prose)) <= {"a", "details", "summary"}, text
+        kinds = {kind for o in cell.get("outputs", []) for kind in o.get("data", {})}
+        assert kinds <= {"text/plain", "text/markdown", "image/png", "image/jpeg"}
+
+
+@each_notebook
 def test_spelling_is_british(path):
     for cell in markdown_cells(path):
         prose = re.sub(r"`[^`]*`", "", cell.source)

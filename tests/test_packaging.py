@@ -20,7 +20,8 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
-LOCKS = ("requirements.lock", "requirements-references.lock")
+EXTRA_LOCKS = ("references", "browser")  # extras with a lock of their own
+LOCKS = ("requirements.lock", *(f"requirements-{extra}.lock" for extra in EXTRA_LOCKS))
 ANNOUNCEMENTS = 'jupyter labextension disable .*"@jupyterlab/apputils-extension:announcements"'
 
 
@@ -83,7 +84,7 @@ def test_every_range_has_a_lower_bound_and_no_exact_version(name):
         ("torch", "2.8.0"),
     ],
 )
-def test_the_ranges_accept_the_versions_of_colab_and_the_oldest_promised(name, version):
+def test_the_ranges_accept_the_newest_widgets_and_the_oldest_versions_promised(name, version):
     assert RANGES[name].contains(version)
 
 
@@ -133,7 +134,7 @@ def test_the_lock_has_what_torch_and_the_build_need():
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_entry_of_a_lock_is_exact_and_has_hashes(lock):
-    assert len(entries(lock)) > len(EXTRAS["test"])
+    assert len(entries(lock)) >= 3
     for requirement, words in entries(lock):
         assert [s.operator for s in requirement.specifier] == ["=="], requirement
         hashes = [word for word in words if word.startswith("--hash=")]
@@ -147,18 +148,32 @@ def test_no_lock_names_torch_its_gpu_packages_or_an_address(lock):
     assert not re.search(r"://|^\s*(--index|--extra-index|--find-links|-i |-f )", text(lock), re.M)
 
 
-def test_the_two_locks_agree():
-    locked, references = (pins(lock) for lock in LOCKS)
-    shared = locked.keys() & references.keys()
-    assert "numpy" in shared
-    assert {name: locked[name] for name in shared} == {name: references[name] for name in shared}
+def test_the_locks_agree():
+    versions = {}
+    for lock in LOCKS:
+        for name, pinned in pins(lock).items():
+            versions.setdefault(name, []).append(pinned)
+    assert len(versions["numpy"]) == 2
+    assert all(pinned == several[0] for several in versions.values() for pinned in several)
 
 
-def test_the_reference_lock_pins_its_extra():
-    locked = pins("requirements-references.lock")
-    for line in EXTRAS["references"]:
+@pytest.mark.parametrize("extra", EXTRA_LOCKS)
+def test_a_further_lock_pins_its_extra(extra):
+    locked = pins(f"requirements-{extra}.lock")
+    for line in EXTRAS[extra]:
         wanted = Requirement(line)
         assert all(wanted.specifier.contains(pin[2:]) for pin in locked[wanted.name]), line
+
+
+def colab():
+    lines = [line for line in text("requirements-colab.txt").splitlines() if line[:1] != "#"]
+    return {name: version for name, version in (line.split("==") for line in lines)}
+
+
+def test_colabs_versions_are_exact_and_within_the_ranges():
+    assert {"ipywidgets", "ipython", "numpy", "matplotlib", "torch"} <= colab().keys()
+    for name, version in colab().items():
+        assert name not in RANGES or RANGES[name].contains(version), f"{name} {version}"
 
 
 # --- environment.yml and postBuild
@@ -231,7 +246,8 @@ needs_make = pytest.mark.skipif(
 @pytest.fixture
 def house(tmp_path):
     """A folder with what the Makefile reads, and nothing installed."""
-    for name in ("Makefile", "pyproject.toml", "requirements-torch.txt", *LOCKS):
+    files = ("Makefile", "pyproject.toml", "requirements-torch.txt", "requirements-colab.txt")
+    for name in (*files, *LOCKS):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
@@ -246,6 +262,8 @@ def make(folder, *arguments, **variables):
         "PYTHON",
         "TORCH_INDEX",
         "LAB_ARGS",
+        "CHROMIUM",
+        "COLAB_TORCH",
     )
     environment = {key: value for key, value in os.environ.items() if key not in ours} | variables
     return subprocess.run(
@@ -281,8 +299,9 @@ def rebuilds(result):
 @needs_make
 def test_make_lists_every_target(house):
     listed = re.findall(r"^make (\S+) +\S", make(house).stdout, re.M)
-    promised = "help lab test test-portable test-references test-oldest test-newest check refresh"
-    assert listed == [*promised.split(), "bench", "lock", "clean"]
+    promised = "help lab test test-portable test-references test-browser test-colab test-oldest"
+    promised += " test-newest check refresh look bench lock clean"
+    assert listed == promised.split()
     phony = re.search(r"^\.PHONY: (.*?[^\\])$", text("Makefile"), re.M | re.S)[1]
     assert set(re.findall(r"[\w-]+", phony)) == {*listed, "FORCE"}
 
@@ -390,7 +409,7 @@ def test_the_notebooks_are_compared_strictly(house):
     installed(house)
     plain = make(house, "-n", "test").stdout.splitlines()
     strict = "-m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 notebooks"
-    assert plain[0].endswith("-m pytest tests --ignore=tests/references")
+    assert plain[0].endswith("-m pytest tests --ignore=tests/references --ignore=tests/browser")
     assert plain[1].endswith(strict)
     portable = make(house, "-n", "test-portable").stdout.splitlines()
     assert [line.split(" ")[0] for line in portable] == [
@@ -399,6 +418,48 @@ def test_the_notebooks_are_compared_strictly(house):
         "OMP_NUM_THREADS=2",
     ]
     assert all(line.endswith(strict) for line in portable)
+
+
+@needs_make
+def test_the_browser_tests_run_where_there_is_a_chromium(house):
+    installed(house)
+    lines = make(house, "-n", "test").stdout.splitlines()
+    assert lines[2:] == ["if .venv/bin/python tools/chromium.py; then make test-browser; fi"]
+    lines = make(house, "-n", "test-browser").stdout
+    assert "--require-hashes --no-deps -r requirements-browser.lock" in lines
+    assert lines.splitlines()[-2:] == [
+        ".venv/bin/python tools/chromium.py",  # ends it where there is none
+        ".venv/bin/python -m pytest tests/browser",
+    ]
+
+
+def browser_tool(**variables):
+    return subprocess.run(
+        [sys.executable, ROOT / "tools" / "chromium.py"],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_without_a_chromium_one_line_says_so():
+    none = browser_tool(CHROMIUM="")
+    assert none.returncode == 1
+    assert none.stdout.startswith("No Chromium was found, so the browser tests do not run")
+    assert none.stdout.count("\n") == 1
+    wrong = browser_tool(CHROMIUM="/no/such/chromium")
+    assert wrong.returncode == 1
+    assert wrong.stderr == "CHROMIUM=/no/such/chromium: there is no such program\n"
+    assert browser_tool(CHROMIUM=sys.executable).returncode == 0
+
+
+@needs_make
+def test_colab_may_have_another_build_of_torch(house):
+    lines = make(house, "-n", "test-colab").stdout
+    assert f"torch=={colab()['torch']}" in lines and "requirements-torch.txt" not in lines
+    lines = make(house, "-n", "test-colab", "COLAB_TORCH=-r requirements-torch.txt").stdout
+    assert "-r requirements-torch.txt" in lines and f"torch=={colab()['torch']}" not in lines
 
 
 # --- continuous integration
@@ -410,7 +471,15 @@ def test_ci_runs_every_target_and_stops_at_an_error():
     assert "set -euo pipefail" in lines
     assert "export TORCH_INDEX=" in lines
     ran = [line.removeprefix("make ") for line in lines if line.startswith("make ")]
-    assert ran == ["test", "check", "test-portable", "test-references", "bench"]
+    assert [line.split()[0] for line in ran] == [
+        "test",
+        "check",
+        "test-portable",
+        "test-references",
+        "test-browser",
+        "test-colab",
+        "bench",
+    ]
 
 
 @pytest.mark.parametrize("name", ["test.yml", "canary.yml"])

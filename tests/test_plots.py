@@ -13,32 +13,6 @@ from matplotlib.figure import Figure
 from course_utils import plots, sizes
 
 
-def luminance(colour):
-    """Relative luminance as WCAG 2 defines it."""
-    parts = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4
-             for v in matplotlib.colors.to_rgb(colour)]  # fmt: skip
-    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-
-
-def contrast(a, b):
-    low, high = sorted((luminance(a), luminance(b)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def test_the_contrast_formula_knows_black_on_white():
-    assert contrast("black", "white") == pytest.approx(21)
-
-
-@pytest.mark.parametrize("colour", [plots.BLACK, plots.GREY, plots.BLUE])
-def test_what_carries_text_can_be_read_on_the_white_card(colour):
-    assert contrast(colour, "white") >= 4.5
-
-
-@pytest.mark.parametrize("colour", [plots.VERMILION, plots.GREEN])
-def test_what_carries_meaning_stands_out_from_the_white_card(colour):
-    assert contrast(colour, "white") >= 3
-
-
 @pytest.mark.parametrize(
     "draw", [plots.llama_block_figure, plots.sphere_figure, plots.ratio_figure]
 )

@@ -1,4 +1,4 @@
-"""Write requirements.lock and requirements-references.lock: exact versions with their hashes.
+"""Write requirements.lock, and a lock for each further extra: exact versions with their hashes.
 
 `make lock` keeps each pin that still fits; `make lock LOCK_ARGS=--upgrade` takes the newest.
 torch stays out, since its small CPU build comes from another index, and so do the CUDA packages
@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 GPU = ("nvidia-", "cuda-", "triton")
+FURTHER = ("references", "browser")  # extras that not everyone installs
 
 
 def compile_lock(source, *options, text=None):
@@ -43,11 +44,12 @@ def lock(target, source, *options, text=None):
 
 def main(arguments):
     lock("requirements.lock", "pyproject.toml", "--extra=lab", "--extra=test", *arguments)
-    # Constrained by the first lock, so that what both name has one version.
+    # Constrained by the first lock, so that what two of them name has one version.
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    references = "\n".join(project["optional-dependencies"]["references"])
     options = ("--constraint=requirements.lock", *arguments)
-    lock("requirements-references.lock", "-", *options, text=references)
+    for extra in FURTHER:
+        wanted = "\n".join(project["optional-dependencies"][extra])
+        lock(f"requirements-{extra}.lock", "-", *options, text=wanted)
 
 
 if __name__ == "__main__":

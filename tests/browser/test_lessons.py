@@ -1,0 +1,188 @@
+"""Each notebook in a browser: it opens, runs, stays on this machine, and its explorer is alive.
+
+What an explorer should show is asked of its twin: the same explorer in this process, moved as the
+keys move the one in the page. Picture and words must be the twin's, to the byte.
+"""
+
+import html
+import re
+
+import axe
+import chromium
+import ipywidgets as widgets
+import pytest
+import speed
+from course import NOTEBOOKS
+from test_explorers import EXPLORERS, grid, grid_place
+
+TAB_STOPS = 40  # more than any explorer has
+
+
+@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem[:2])
+def lesson(request, open_notebook):
+    opened = open_notebook(request.param.stem)
+    opened.number = request.param.stem[:2]
+    opened.stored = opened.page.locator(opened.front.content).inner_text()
+    opened.run_all()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def twin(lesson):
+    return EXPLORERS[lesson.number]()
+
+
+@pytest.fixture
+def explorer(lesson, twin):
+    shown = lesson.explorer()
+    yield shown
+    shown.button("Reset")
+    twin.reset()
+    assert_same(shown, twin)
+
+
+def assert_same(shown, twin):
+    """The page shows the twin's words (waits for them), and then its picture."""
+    from playwright.sync_api import expect
+
+    words = html.unescape(re.sub("<.*?>", "", twin.words.value))
+    expect(shown.words).to_have_text(words)
+    assert shown.bytes() == bytes(twin.picture.value)
+
+
+def sliders(twin):
+    return {n: c for n, c in twin.controls.items() if not isinstance(c, widgets.ToggleButtons)}
+
+
+def switches(twin):
+    return {n: c for n, c in twin.controls.items() if isinstance(c, widgets.ToggleButtons)}
+
+
+# --- the notebook
+
+
+def test_before_it_runs_the_stored_words_and_controls_are_there(lesson, twin):
+    if lesson.front is chromium.CLASSIC:
+        pytest.skip("the classic Notebook hides the stored Markdown of a notebook it did not make")
+    for label in [control.description for control in twin.controls.values()]:
+        assert re.search(rf"Run this cell to move: .*{re.escape(label)}", lesson.stored)
+    words = html.unescape(re.sub("<.*?>", "", twin.words.value))
+    assert words in lesson.stored
+
+
+def test_every_cell_runs_without_an_error(lesson):
+    assert lesson.errors() == []
+    assert lesson.page.locator(lesson.front.code_cell).count() > 5
+
+
+def test_the_console_has_no_error_and_nothing_leaves_this_machine(lesson):
+    assert lesson.complaints == []
+    assert lesson.requests == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing_of_ours(lesson, dark):
+    if lesson.front is chromium.CLASSIC:
+        pytest.skip("the classic Notebook has one theme, and faults that nobody mends")
+    lesson.dark(dark)
+    found = axe.findings(lesson.page, lesson.front.content, axe.LAB)
+    lesson.dark(False)
+    assert found == []
+
+
+# --- its explorer
+
+
+def test_it_shows_the_default_state(explorer, twin):
+    assert_same(explorer, twin)
+
+
+def test_an_arrow_key_moves_each_slider_one_step(explorer, twin):
+    for name, control in sliders(twin).items():
+        values, at = grid(control), grid_place(control)
+        key, to = ("ArrowRight", at + 1) if at + 1 < len(values) else ("ArrowLeft", at - 1)
+        before = twin.words.value
+        explorer.press(control.description, key)
+        twin.set(**{name: values[to]})
+        assert_same(explorer, twin)
+        assert twin.words.value != before, f"{name}: one step says nothing"
+        explorer.button("Reset")
+        twin.reset()
+        assert_same(explorer, twin)
+
+
+def test_each_word_of_a_switch_can_be_pressed(explorer, twin):
+    for name, control in switches(twin).items():
+        for value in (control.options[-1], control.options[0]):
+            explorer.switch(control.description, str(value))
+            twin.set(**{name: value})
+            assert_same(explorer, twin)
+        explorer.button("Reset")
+        twin.reset()
+        assert_same(explorer, twin)
+
+
+def test_each_preset_shows_its_state_and_moves_nothing_else(explorer, twin):
+    place = explorer.controls.bounding_box()
+    for name in twin.presets:
+        explorer.button(name)
+        twin.buttons[name].click()
+        assert_same(explorer, twin)
+        assert explorer.controls.bounding_box() == place, f"{name}: the controls jump"
+
+
+def test_the_tab_key_reaches_every_control_in_order(lesson, explorer, twin):
+    wanted = []
+    for control in twin.controls.values():
+        switch = isinstance(control, widgets.ToggleButtons)
+        wanted += [str(o) for o in control.options] if switch else [control.description]
+    wanted += twin.presets
+    explorer.controls.locator("button, [tabindex='0']").first.focus()
+    reached = []
+    for _ in range(TAB_STOPS):
+        name = lesson.page.evaluate(
+            """() => {
+                const at = document.activeElement, row = at.closest('.widget-inline-hbox');
+                return (at.matches('button') ? at : row.querySelector('.widget-label')).textContent;
+            }"""
+        )
+        if name not in reached:
+            reached.append(name)
+        if name == "Reset":
+            break
+        lesson.page.keyboard.press("Tab")
+    assert reached == wanted
+
+
+def test_a_key_press_is_answered_sooner_than_by_interactive_output(
+    lesson, explorer, twin, speeds, request
+):
+    if lesson.front is chromium.CLASSIC:
+        pytest.skip("in the classic Notebook interactive_output fails")
+    plain = request.getfixturevalue("plain")
+    control = next(iter(twin.controls.values()))
+    label = control.description
+    if isinstance(control, widgets.ToggleButtons):
+        words = [str(control.options[i]) for i in (-1, 0)]
+        press, run = lambda fro: explorer.switch(label, words[fro]), 1
+    else:
+        last = grid_place(control) + 1 == len(grid(control))
+        keys = ["ArrowLeft", "ArrowRight"] if last else ["ArrowRight", "ArrowLeft"]
+        press, run = lambda fro: explorer.press(label, keys[fro]), 10
+    speeds[lesson.number] = speed.measure(lesson.page, lesson.front.content, press, run)
+    assert speeds[lesson.number].decoded < plain.decoded
+
+
+@pytest.fixture(scope="session")
+def plain(open_notebook, speeds):
+    """The speed of one slider with interactive_output."""
+    opened = open_notebook("plain")
+    opened.run_all()
+    handle = opened.page.locator(f".widget-slider {opened.front.handle}")
+    keys = ["ArrowRight", "ArrowLeft"]
+    speeds["interactive_output"] = speed.measure(
+        opened.page, opened.front.content, lambda fro: handle.press(keys[fro])
+    )
+    opened.close()
+    return speeds["interactive_output"]

@@ -1,0 +1,313 @@
+"""A notebook in Chromium, as a learner has it: a Jupyter server, a page, and keys to press.
+
+    python tools/chromium.py    says which Chromium the browser tests would use
+
+Two front ends are known: JupyterLab, and the classic Notebook 6, whose widgets are those of Colab
+(ipywidgets 7). Which of them is used depends on what is installed.
+"""
+
+import base64
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+NAMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome-stable",
+    "google-chrome",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+)
+FLAGS = (
+    "--no-sandbox",  # which root cannot have
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",  # and nothing that Chromium itself would fetch
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def find():
+    """Path of a Chromium, or None. The variable CHROMIUM names one; empty, it says: none."""
+    named = os.environ.get("CHROMIUM")
+    if named is None:
+        return next((path for path in map(shutil.which, NAMES) if path), None)
+    if named and not shutil.which(named):
+        raise SystemExit(f"CHROMIUM={named}: there is no such program")
+    return shutil.which(named)
+
+
+@contextlib.contextmanager
+def browser():
+    """Chromium without a window, as Playwright drives it."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=find(), args=FLAGS)
+        yield started
+        started.close()
+
+
+# --- front ends
+
+
+@dataclass(frozen=True)
+class FrontEnd:
+    """What differs between two ways to show a notebook: JavaScript, and CSS selectors."""
+
+    command: tuple  # arguments of Python that start its server
+    path: str  # of a notebook's page, on the server
+    ready: str  # is the notebook there, with an idle kernel?
+    run: str  # start all cells
+    ran: str  # have they ended?
+    end: str  # the kernel
+    content: str  # the notebook without menus
+    code_cell: str
+    errors: str  # outputs that are errors or went to stderr
+    handle: str  # what moves in a slider
+    settings: tuple = ()  # (name, JSON)
+    pause: int = 0  # milliseconds after `ready`, where widgets do not say when they are
+    own_complaints: str = "$^"  # pattern of console errors that are its own
+    set_theme: str = ""  # dark or not; empty where there is one theme
+    is_theme: str = ""
+
+
+LAB = FrontEnd(
+    command=("jupyterlab", "--LabApp.expose_app_in_browser=True"),
+    path="lab/tree/{}?reset",  # reset: without the tabs of the notebook before
+    # The toolbar says "idle" before there is a session, so the session itself is asked.
+    ready="""() => {
+        const session = window.jupyterapp?.shell?.currentWidget?.sessionContext;
+        return session?.isReady && session.session?.kernel?.connectionStatus === 'connected'
+            && session.session.kernel.status === 'idle';
+    }""",
+    run="""() => {
+        window.ran = false;
+        jupyterapp.commands.execute('notebook:run-all-cells').finally(() => { window.ran = true; });
+    }""",
+    ran="() => window.ran",
+    end="async () => { await jupyterapp.shell.currentWidget.sessionContext.shutdown(); }",
+    content=".jp-Notebook",
+    code_cell=".jp-CodeCell",
+    errors='.jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"], '
+    '.jp-RenderedText[data-mime-type="application/vnd.jupyter.error"]',
+    handle='[role="slider"]',
+    settings=(  # what would hide cells, write files or ask the network
+        ("apputils-extension/notification", '{"fetchNews": "false"}'),
+        ("docmanager-extension/plugin", '{"autosave": false}'),
+        ("notebook-extension/tracker", '{"windowingMode": "none"}'),
+    ),
+    set_theme="""async dark => {
+        const theme = dark ? 'JupyterLab Dark' : 'JupyterLab Light';
+        await jupyterapp.commands.execute('apputils:change-theme', {theme});
+    }""",
+    is_theme="dark => document.body.dataset.jpThemeLight === String(!dark)",
+)
+
+CLASSIC = FrontEnd(
+    command=("notebook",),
+    path="notebooks/{}",
+    ready="""() => {
+        const notebook = window.Jupyter?.notebook;
+        return notebook?._fully_loaded && notebook.kernel?.is_connected()
+            && document.querySelector('#kernel_indicator_icon.kernel_idle_icon');
+    }""",
+    run="""() => {
+        window.ran = false;
+        Jupyter.notebook.execute_all_cells();
+        // Asked after the cells, this is answered after them.
+        Jupyter.notebook.kernel.kernel_info(() => { window.ran = true; });
+    }""",
+    ran="() => window.ran",
+    end="() => new Promise(done => Jupyter.notebook.session.delete(done, done))",
+    content="#notebook-container",
+    code_cell=".code_cell",
+    errors=".output_stderr, .output_error",
+    handle=".ui-slider-handle",
+    pause=1000,
+    own_complaints="font at 'about:blank'|net::ERR_FAILED",  # its formulas' fonts
+)
+
+
+def front_end():
+    """JupyterLab where it is installed, else the classic Notebook."""
+    return LAB if find_spec("jupyterlab") else CLASSIC
+
+
+# --- a notebook in a page
+
+
+class OpenNotebook:
+    """A notebook, open in a page of its own with a kernel of its own.
+
+    chrome: a started browser. address: the server's. front: its front end. path: the notebook's,
+    from the server's folder. What goes wrong on the way is kept: `complaints` are the console's
+    errors, `requests` those that leave this machine.
+    """
+
+    def __init__(self, chrome, address, front, path):
+        self.front, self.address, self.complaints, self.requests = front, address, [], []
+        self.page = chrome.new_page(viewport={"width": 1280, "height": 1000})
+        self.page.set_default_timeout(60_000)
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", self._on_request)
+        self.page.goto(f"{address}/{front.path.format(path)}")
+        self.page.wait_for_function(front.ready)
+        self.page.wait_for_timeout(front.pause)
+
+    def run_all(self):
+        """Run every cell, and wait for the last."""
+        self.page.evaluate(self.front.run)
+        self.page.wait_for_function(self.front.ran)
+
+    def errors(self):
+        """The text of each output that is an error or went to stderr."""
+        return self.page.locator(self.front.errors).all_inner_texts()
+
+    def explorer(self):
+        """The notebook's explorer."""
+        return ShownExplorer(self.page, self.front.handle)
+
+    def dark(self, dark=True):
+        """Change to the dark theme, or back."""
+        self.page.evaluate(self.front.set_theme, dark)
+        self.page.wait_for_function(self.front.is_theme, arg=dark)
+
+    def close(self):
+        """End the kernel and close the page."""
+        self.page.evaluate(self.front.end)
+        self.page.close()
+
+    def _on_console(self, message):
+        known = re.search(self.front.own_complaints, message.text)
+        if message.type == "error" and not known:
+            self.complaints.append(f"{message.text} ({message.location['url']})")
+
+    def _on_request(self, request):
+        if not request.url.startswith((self.address, "data:", "blob:", "about:")):
+            self.requests.append(request.url)
+
+
+# What an <img> shows, as a data address.
+READ = """async img => {
+    const blob = await (await fetch(img.src)).blob();
+    return new Promise(done => {
+        const reader = new FileReader();
+        reader.onload = () => done(reader.result);
+        reader.readAsDataURL(blob);
+    });
+}"""
+
+
+class ShownExplorer:
+    """An explorer in a page, moved by keys alone."""
+
+    def __init__(self, page, handle):
+        self.page, self.handle = page, handle
+        self.picture = page.locator("img.widget-image")
+        self.words = page.locator(".widget-html-content")
+        self.controls = page.locator(".widget-vbox")
+
+    def control(self, label):
+        """The row of a control, by its label."""
+        named = self.page.locator(".widget-label", has_text=re.compile(f"^{re.escape(label)}$"))
+        return self.controls.locator(".widget-inline-hbox").filter(has=named)
+
+    def press(self, label, key):
+        """Press a key on a slider's handle."""
+        self.control(label).locator(self.handle).press(key)
+
+    def switch(self, label, words):
+        """Press the button with these words in a row of buttons."""
+        self.control(label).get_by_role("button", name=words, exact=True).press("Enter")
+
+    def button(self, name):
+        """Press a preset's button, or Reset."""
+        buttons = self.controls.locator(".widget-hbox").last
+        buttons.get_by_role("button", name=name, exact=True).press("Enter")
+
+    def bytes(self):
+        """The picture that the page shows, as it came from the kernel."""
+        return base64.b64decode(self.picture.evaluate(READ).partition(",")[2])
+
+
+# --- a server
+
+
+@contextlib.contextmanager
+def server(front, folder):
+    """A front end's server over a folder, with settings of its own. Gives its address."""
+    with tempfile.TemporaryDirectory(prefix="jupyter-", ignore_cleanup_errors=True) as home:
+        for name, text in front.settings:
+            file = Path(home, "settings", "@jupyterlab", f"{name}.jupyterlab-settings")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        folders = {
+            "JUPYTERLAB_SETTINGS_DIR": f"{home}/settings",
+            "JUPYTERLAB_WORKSPACES_DIR": f"{home}/workspaces",
+            "JUPYTER_CONFIG_DIR": f"{home}/config",
+            "JUPYTER_DATA_DIR": f"{home}/data",
+            "JUPYTER_RUNTIME_DIR": f"{home}/runtime",
+            "IPYTHONDIR": f"{home}/ipython",
+        }
+        address = f"http://127.0.0.1:{(port := free_port())}"
+        # One server class is called ServerApp, the other NotebookApp; each ignores the other's.
+        options = [f"--{app}.token=" for app in ("IdentityProvider", "NotebookApp")]
+        options += [f"--{app}.port_retries=0" for app in ("ServerApp", "NotebookApp")]
+        options += ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"]
+        with (
+            open(f"{home}/log", "wb") as log,
+            subprocess.Popen(
+                [sys.executable, "-m", *front.command, *options],
+                cwd=folder,
+                env=os.environ | folders,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            ) as process,
+        ):
+            try:
+                wait_for(address, process, Path(log.name))
+                yield address
+            finally:
+                process.terminate()  # it ends its kernels first
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(address, process, log, seconds=60):
+    """Return when the server answers; if it ends or stays silent, raise with its log."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{address}/api"):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"Jupyter did not start:\n{log.read_text(errors='replace')[-3000:]}")
+
+
+if __name__ == "__main__":
+    found = find()
+    print(
+        f"The browser tests use {found}."
+        if found
+        else "No Chromium was found, so the browser tests do not run: see docs/contributing.md."
+    )
+    sys.exit(not found)

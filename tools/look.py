@@ -1,0 +1,71 @@
+"""Photograph the notebooks as JupyterLab shows them: python tools/look.py [notebook ...]
+
+Into the folder `look`: each notebook from top to bottom, and its explorer in the default state and
+in each preset, in the light and in the dark theme. What no test can do is to look.
+"""
+
+import io
+import sys
+from pathlib import Path
+
+from chromium import LAB, ROOT, OpenNotebook, browser, server
+from PIL import Image
+
+FOLDER = ROOT / "look"
+
+
+def look(opened, stem):
+    """Photograph one notebook, and its explorer if it has one."""
+    opened.run_all()
+    for theme in ("light", "dark"):
+        opened.dark(theme == "dark")
+        whole(opened.page).save(FOLDER / f"{stem}_{theme}.png")
+        states(opened).save(FOLDER / f"{stem}_explorer_{theme}.png")
+
+
+def whole(page):
+    """The notebook from top to bottom: the window is made as tall as all its cells."""
+    height = page.locator(LAB.content).evaluate(
+        "e => [...e.querySelectorAll('.jp-Cell')].reduce((sum, c) => sum + c.offsetHeight, 400)"
+    )
+    page.set_viewport_size({"width": 1280, "height": height})
+    page.locator(".jp-WindowedPanel-outer").first.evaluate("e => { e.scrollTop = 0; }")
+    page.wait_for_timeout(1000)  # lets it be painted
+    return photograph(page.locator(LAB.content))
+
+
+def states(opened):
+    """The explorer's states, one below the other. Reset comes first: it is the default state."""
+    explorer = opened.explorer()
+    output = opened.page.locator(".jp-OutputArea", has=explorer.picture)
+    *presets, reset = explorer.controls.locator(".widget-hbox").last.get_by_role("button").all()
+    pictures = []
+    for button in (reset, *presets):
+        button.press("Enter")
+        opened.page.wait_for_timeout(300)
+        pictures.append(photograph(output))
+    sheet = Image.new("RGB", (pictures[0].width, sum(p.height for p in pictures)), "white")
+    top = 0
+    for picture in pictures:
+        sheet.paste(picture, (0, top))
+        top += picture.height
+    return sheet
+
+
+def photograph(element):
+    return Image.open(io.BytesIO(element.screenshot(animations="disabled")))
+
+
+def main(arguments):
+    paths = [Path(a).resolve() for a in arguments] or sorted((ROOT / "notebooks").glob("*.ipynb"))
+    FOLDER.mkdir(exist_ok=True)
+    with server(LAB, ROOT) as address, browser() as chrome:
+        for path in paths:
+            opened = OpenNotebook(chrome, address, LAB, path.relative_to(ROOT).as_posix())
+            look(opened, path.stem)
+            opened.close()
+            print(f"{FOLDER.name}/{path.stem}_*.png")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
