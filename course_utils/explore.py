@@ -14,13 +14,15 @@ import ipywidgets as widgets
 from IPython.display import display
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
-from traitlets import Unicode
+from traitlets import Any, TraitError, Unicode, observe, validate
 
 from .plots import DescribedFigure
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 SCALE = 2  # pixels per shown pixel
-LOOK = {"style": {"description_width": "110px"}, "layout": {"width": "480px"}}
+LABEL = "110px"
+FITS = {"max_width": "calc(100% - 4px)"}  # of a narrow window; widgets have margins of 2 px
+LOOK = {"style": {"description_width": LABEL}, "layout": {"width": "480px"} | FITS}
 
 
 def _check_slider(label, value, limits, step):
@@ -30,12 +32,12 @@ def _check_slider(label, value, limits, step):
         )
 
 
-def choice(label, value, options):
-    """A slider over a list of values.
-
-    A list that drops down would lose its arrow keys to JupyterLab, which moves between cells.
-    """
-    return widgets.SelectionSlider(value=value, options=options, description=label, **LOOK)
+def choice(label, value, options, readout=True):
+    """A slider over a list of values. readout: show the value beside it."""
+    # A list that drops down would lose its arrow keys to JupyterLab, which moves between cells.
+    return widgets.SelectionSlider(
+        value=value, options=options, description=label, readout=readout, **LOOK
+    )
 
 
 class ExplorerCanvas(FigureCanvasAgg):
@@ -65,10 +67,12 @@ def explore(figure, update, presets=None, **controls):
 
 
 def slider(label, value, limits, step):
-    """A slider with a readable label. limits: the lowest and the highest value."""
+    """A slider with a readable label. limits: the lowest and the highest value. Ints stay ints."""
     low, high = limits
     _check_slider(label, value, limits, step)
-    return widgets.FloatSlider(value, min=low, max=high, step=step, description=label, **LOOK)
+    whole = all(isinstance(number, int) for number in (value, low, high, step))
+    kind = widgets.IntSlider if whole else widgets.FloatSlider
+    return kind(value, min=low, max=high, step=step, description=label, **LOOK)
 
 
 def log_slider(label, value, limits, step):
@@ -83,16 +87,37 @@ def log_slider(label, value, limits, step):
 
 
 def switch(label, value, options):
-    """A row of buttons of which one is pressed. options: the words on them, and the values."""
-    buttons = widgets.ToggleButtons(
-        options=options,
-        value=value,
-        description=label,
-        style=LOOK["style"] | {"button_width": "auto"},
-        layout={"width": "auto", "margin": "4px 2px"},
-    )
-    buttons.add_class("widget-inline-hbox")  # the label beside them, as a slider's
-    return buttons
+    """A row of buttons of which one is chosen. options: the values, whose words are on them."""
+    return Switch(label, value, options)
+
+
+class Switch(widgets.HBox):
+    """What `switch` returns. A mark says which is chosen; ToggleButtons have a shade of grey."""
+
+    value = Any()
+
+    def __init__(self, label, value, options):
+        self.description, self.options = label, tuple(options)
+        self.buttons = [widgets.Button(layout={"width": "auto"}) for _ in self.options]
+        for button, option in zip(self.buttons, self.options, strict=True):
+            button.on_click(lambda _, option=option: self.set_trait("value", option))
+        name = widgets.Label(
+            label, layout={"width": LABEL, "display": "flex", "justify_content": "flex-end"}
+        )
+        super().__init__([name, widgets.HBox(self.buttons, layout={"flex_flow": "row wrap"})])
+        self.add_class("widget-inline-hbox")  # the label as a slider's
+        self.value = value
+
+    @validate("value")
+    def _is_an_option(self, proposal):
+        if proposal["value"] not in self.options:
+            raise TraitError(f"{proposal['value']!r} is not among {self.options}")
+        return proposal["value"]
+
+    @observe("value")
+    def _mark(self, _):
+        for button, option in zip(self.buttons, self.options, strict=True):
+            button.description = f"{'●' if option == self.value else '○'} {option}"
 
 
 class Explorer:
@@ -105,10 +130,10 @@ class Explorer:
         self.presets = {name: self.default | values for name, values in presets.items()}
         self.presets["Reset"] = self.default
         self._draw_background()
-        self.picture = NamedImage(format="jpeg", **self._size())
+        self.picture = NamedImage(format="jpeg", layout=FITS, **self._size())
         if self.picture.has_trait("tooltip"):  # since ipywidgets 8
             self.picture.tooltip = figure.alt
-        self.words = widgets.HTML(layout={"width": f"{self._size()['width']}px"})
+        self.words = widgets.HTML(layout={"width": f"{self._size()['width']}px"} | FITS)
         self.buttons = {name: self._button(name) for name in self.presets}
         for name, values in self.presets.items():  # a fault is the author's: it raises at once
             try:
@@ -144,10 +169,12 @@ class Explorer:
         # which controls there are. `make refresh` stores these forms only.
         size = {"image/jpeg": self._size()}
         _display(self.picture, {"image/jpeg": bytes(self.picture.value)}, self.figure.alt, size)
-        _display(self.words, {"text/markdown": self._said}, self._said)
+        still = f"{self._said}\n\n*{self.figure.alt}*"  # pages without widgets name no picture
+        _display(self.words, {"text/markdown": still}, self._said)
         names = ", ".join(control.description for control in self.controls.values())
         invitation = f"▶ Run this cell to move: {names}. Buttons: {', '.join(self.presets)}."
-        box = widgets.VBox([*self.controls.values(), widgets.HBox(list(self.buttons.values()))])
+        buttons = widgets.HBox(list(self.buttons.values()), layout={"flex_flow": "row wrap"})
+        box = widgets.VBox([*self.controls.values(), buttons])
         _display(box, {"text/markdown": f"*{invitation}*"}, invitation)
 
     def _place(self, values):

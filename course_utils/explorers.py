@@ -2,7 +2,6 @@
 
 import functools
 from dataclasses import replace
-from math import log10
 
 import torch
 import torch.nn.functional as F
@@ -60,9 +59,10 @@ def token_explorer():
     lines = [before.axhline(0, color=GREY, ls="--", animated=True) for _ in range(2)]
     for sign in (-1, 1):
         after.axhline(sign, color=GREY, ls="--")
-    before.set(title="x", xlabel="feature", ylim=(-10.5, 10.5), xticks=features)
+    before.set(title="x, and ± its root mean square", xlabel="feature", ylim=(-10.5, 10.5))
+    before.set_xticks(features)
     before.set_yticks((-10, -5, 0, 5, 10))
-    after.set(title="RMSNorm(x)", xlabel="feature", ylim=(-2.2, 2.2), xticks=features)
+    after.set(title="RMSNorm(x), and ±1", xlabel="feature", ylim=(-2.2, 2.2), xticks=features)
     after.set_yticks((-2, -1, 0, 1, 2))
 
     def update(**numbers):
@@ -171,7 +171,7 @@ def plane_explorer():
     plane.set(xticks=(-2, 0, 2), yticks=(-2, 0, 2), xlabel="feature 1 (dotted: x₁ + x₂ = 0)")
     (rays,) = plane.plot([], [], color=BLUE, lw=0.8, alpha=0.8, animated=True)
     style = {"ls": "", "animated": True}
-    (inputs,) = plane.plot([], [], "o", mfc="white", mec=BLACK, ms=6, label="x", **style)
+    (inputs,) = plane.plot([], [], "o", mfc="white", mec=BLACK, ms=6, label="x", zorder=4, **style)
     (layers,) = plane.plot([], [], "s", color=VERMILION, ms=8, label="LayerNorm(x)", **style)
     (moved,) = plane.plot([], [], "o", color=BLUE, label="RMSNorm(x)", **style)
     plane.legend(
@@ -204,12 +204,12 @@ def plane_explorer():
         dots.set_data(rms(x).numpy(), y.norm(dim=-1).numpy())
         edge.set_xdata([eps**0.5] * 2)
         edge_name.set_x(eps**0.5)
-        lengths = sorted({f"{length:.3f}" for length in y.norm(dim=-1)})
-        ends = " to ".join(dict.fromkeys((lengths[0], lengths[-1])))
+        lengths = y.norm(dim=-1)
+        ends = [f"{v:.3f}" if v >= 0.01 else _digits(v) for v in (lengths.min(), lengths.max())]
         return (
             f"eps is {_digits(eps)}, its root {_digits(eps**0.5)}. The inputs have root mean "
             f"square {_digits(rms(x).min())} and {_digits(rms(x).max())}, RMSNorm's outputs "
-            f"length {ends}. √2 is 1.414."
+            f"length {' to '.join(dict.fromkeys(ends))}."
         )
 
     return explore(
@@ -220,7 +220,7 @@ def plane_explorer():
             "Short vectors, Llama 1's eps": {"eps": 1e-6, "scale": 1e-3},
             "A large eps": {"eps": 10**-0.5, "scale": 1.0},
         },
-        eps=log_slider("eps", 1e-5, (1e-8, 10), 0.25),
+        eps=log_slider("eps", 1e-5, (1e-7, 1), 0.25),
         scale=log_slider("scale of x", 1.0, (1e-3, 1), 0.1),
     )
 
@@ -242,9 +242,10 @@ def precision_explorer():
     )
     outputs, error = figure.subplots(1, 2, width_ratios=(2, 3))
     features = torch.arange(1, 9)
-    bars_up = _bars(outputs, features - 0.2, BLUE, width=0.38)
-    bars_bare = _bars(outputs, features + 0.2, PURPLE, fill=False, width=0.38)
+    bars_up = _bars(outputs, features - 0.2, BLUE, width=0.38, label="upcast")
+    bars_bare = _bars(outputs, features + 0.2, PURPLE, fill=False, width=0.38, label="no upcast")
     outputs.set(title="output, 8 features", xlabel="feature", ylim=(-3, 3), xticks=features)
+    outputs.legend(loc="upper center", ncols=2, frameon=False, columnspacing=1)
     error.set(xscale="log", xlim=(5e-5, 2e4), xlabel="largest |x| of the token")
     error.set(yscale="log", ylim=(5e-5, 4), title="relative error")
     moving = {"animated": True}
@@ -278,7 +279,7 @@ def precision_explorer():
             artist.set_visible(dtype == "float16")
         square = x.abs().max().square().item()
         return (
-            f"{dtype}: the largest feature of each token is {largest:.3g}, its square "
+            f"{dtype}: the largest |x| of each token is {_digits(largest)}, its square "
             f"{_digits(square)}. Relative error without the upcast {here[0]:.1g}, with it "
             f"{here[1]:.1g}."
         )
@@ -328,19 +329,21 @@ def swish_explorer():
         y = swish(x, beta)
         curves[0].set_ydata(y.numpy())
         curves[1].set_ydata(slope(lambda x: swish(x, beta), x).numpy())
-        at = y.argmin()
+        left = torch.linspace(-4, 0, 4001, dtype=torch.float64)  # thousandths
+        below = swish(left, beta)
+        at = below.argmin()
         if at > 0:
-            lowest.set_data([x[at].item()], [y[at].item()])
-            level.set_data([x[at].item()], [0])
-            found = f"the lowest point is {y[at]:.3f} at x = {x[at]:.2f}".replace("-", "−")
+            lowest.set_data([left[at].item()], [below[at].item()])
+            level.set_data([left[at].item()], [0])
+            found = f"the lowest point is {below[at]:.3f} at x = {left[at]:.2f}".replace("-", "−")
         else:  # for a small β the curve still falls at the left edge
             lowest.set_data([], [])
             level.set_data([], [])
             found = "no lowest point in this picture"
         relu, gelu = ((y - values).abs().max() for values in (F.relu(x), F.gelu(x)))
         return (
-            f"β = {beta:.1f}: {found}. The largest distance in this picture is {relu:.3f} from "
-            f"ReLU, {gelu:.3f} from GELU."
+            f"β = {beta:.1f}: {found}. Up to |x| = 4, Swish is at most {relu:.3f} from ReLU, "
+            f"{gelu:.3f} from GELU."
         )
 
     return explore(
@@ -381,11 +384,12 @@ def unit_explorer():
     surface.axvline(0, color=BLACK, lw=0.8)
     box = {"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.85}
     for (g, u), name in UNIT_CORNERS.items():
-        side = "right" if g > 0 else "left"
-        surface.text(3.85 * g, 3.6 * u, name, ha=side, va="center", fontsize=10, bbox=box)
+        side = "left" if g > 0 else "right"  # by the axis, where no cut runs in a corner
+        surface.text(0.3 * g, 3.5 * u, name, ha=side, va="center", fontsize=10, bbox=box)
     surface.set(title="silu(gate) · up", xlabel="gate", ylabel="up")
     surface.set(xticks=(-4, -2, 0, 2, 4), yticks=(-4, -2, 0, 2, 4))
     style = {"ls": "", "mfc": "white", "mec": BLACK, "mew": 2, "animated": True, "zorder": 5}
+    style |= {"clip_on": False, "in_layout": False}  # whole at the ends
     (across,) = surface.plot([], [], color=BLUE, lw=1.6, animated=True)
     (along,) = surface.plot([], [], color=VERMILION, ls="--", lw=1.6, animated=True)
     (point,) = surface.plot([], [], "o", ms=11, **style)
@@ -435,7 +439,7 @@ def _unit_in_words(share, up):
     if share == 0 or up == 0:
         return "One factor is zero: nothing passes."
     if share > 0:
-        return "The gate is open, and up gives the sign."
+        return f"The gate is {'open' if share > 0.3 else 'barely open'}, and up gives the sign."
     return "The gate is nearly shut; what leaks through has the other sign than up."
 
 
@@ -473,7 +477,7 @@ def sizes_explorer():
     (square,) = right.plot([], [], "s", mfc="white", mec=BLACK, ms=10, animated=True)
     (dot,) = right.plot([], [], "o", color=GREEN, animated=True)
     right.set(title="FFN parameters / 8D²", xlabel="hidden_size D", xlim=(0, 8400))
-    right.set(yscale="log", ylim=(0.9, 6.5), xticks=(0, 2048, 4096, 8192))
+    right.set(yscale="log", ylim=(0.8, 6.5), xticks=(0, 2048, 4096, 8192))
     right.set_yticks((1, 2, 3, 6), ("1", "2", "3", "6"))
     right.minorticks_off()
 
@@ -492,12 +496,12 @@ def sizes_explorer():
         ruled_width, ratio = ruled.intermediate_size, 3 * ruled.intermediate_size / (8 * D)
         cut = 8 * D // 3
         step = f", times {times:.1f} is {int(times * cut)}" if times else ""
-        ends = "as published" if ruled == config else f"where {width} is published"
+        ends, has = ("as published", "has") if ruled == config else ("", "would have")
+        ends = ends or f"where {width} is published"
         return (
-            f"{model}, D = {D}: 8D/3 is {cut}{step}, and up to a multiple of {multiple_of}: "
-            f"{ruled_width}, {ends}. Each FFN has {ratio:.2f} times 8D². So the model has "
-            f"{sum(parts) / 1e9:.2f} billion parameters, {_percent(parts)[1]:.0f} % of them in "
-            f"FFNs and {_percent(parts)[3]:.2g} % in norms."
+            f"{model}, D = {D}: 8D/3 is cut to {cut}{step}, and up to a multiple of {multiple_of}: "
+            f"{ruled_width}, {ends}. The model {has} {sum(parts) / 1e9:.2f} billion parameters, "
+            f"{_percent(parts)[1]:.0f} % of them in FFNs of {ratio:.2f} times 8D²."
         )
 
     return explore(
@@ -509,7 +513,8 @@ def sizes_explorer():
             "Llama-2-70B": {"model": "Llama-2-70B", "multiplier": 1.3, "multiple_of": 4096},
             "Gemma-2B": {"model": "Gemma-2B"},
         },
-        model=choice("model", "Llama-3-8B", tuple(models)),
+        # Without readout: the words begin with the name, and some are too long for it.
+        model=choice("model", "Llama-3-8B", tuple(models), readout=False),
         multiplier=slider("multiplier", 1.0, (1, 3), 0.1),
         multiple_of=choice("multiple_of", 256, MULTIPLES),
     )
@@ -560,11 +565,13 @@ def packed_rows_explorer():
         cells.fill(reading.read, wanted)
         columns.write([f"rank {unit * ranks // 4}, column {unit}" for unit in range(4)])
         wrong = sum(a != b for a, b in zip(reading.read, wanted, strict=True))
-        many = "1 rank" if ranks == 1 else f"{ranks} ranks"
-        return (
-            f"Stored as {layout}, cut into {cut} for {many}; each rank reads [gate; up]. "
-            f"{wrong} of 8 rows are taken for something else. The output of this layer, "
-            f"the ranks added up, is wrong by {reading.error:.0%}."
+        where = f"cut into {cut} for {ranks} ranks" if ranks > 1 else "whole on 1 rank"
+        said = f"Stored as {layout}, {where}; each rank reads [gate; up]. "
+        if not wrong:
+            return said + "Every row is read as what it is, and the output is right."
+        return said + (
+            f"{wrong} of 8 rows are taken for something else. The output of this layer, the "
+            f"ranks added up, is wrong by {100 * reading.error:.0f} %."
         )
 
     return explore(
@@ -653,25 +660,32 @@ def depth_explorer():
         pairs.append(ghost + ax.plot([], [], "o-", ms=4, lw=1.8, animated=True))
     stream.legend(handles=[pairs[0][0]], loc="upper right", frameon=False)
 
+    far = gradient.text(
+        24, 3e8, "no norm: out of the picture ↑", ha="center", fontsize=12, animated=True
+    )
+
     def update(norm, depth):
-        depth = round(depth)
+        far.set_visible(norm == "no norm" and depth > 4)
         for name, at in (("pre-norm", 0), (norm, 1)):
             g = runs[name].gradient[min(depth, max(runs[name].gradient))]  # (blocks,)
             s = runs[name].stream[: len(g) + 1]
             pairs[0][at].set_data(range(len(s)), s.numpy())
             pairs[1][at].set_data(range(1, len(s)), g.numpy())
-        for _, curve in pairs:
+        for ghost, curve in pairs:
+            ghost.set_visible(norm != "pre-norm")
             curve.set_color(colours[norm])
         said = f"{norm.capitalize()}, {depth} blocks: the RMS of the stream "
         if norm == "no norm" and depth > 4:
-            return said + f"is {_size(s[3])} after block 3, {_size(s[4])} after block 4, and so on."
+            return said + (
+                f"is {_size(s[3])} after block 3, {_size(s[4])} after block 4, and so on; the "
+                "gradients are out of the picture too."
+            )
+        first, last = _size(s[0]), _size(s[-1])
+        path = f"stays at {first}" if first == last else f"goes from {first} to {last}"
         return said + (
-            f"goes from {_size(s[0])} to {_size(s[-1])}. The gradient is {_size(g[0])} in block 1 "
-            f"and {_size(g[-1])} in block {depth}."
+            f"{path}. The gradient is {_size(g[0])} in block 1 and {_size(g[-1])} in block {depth}."
         )
 
-    blocks = slider("blocks", 24, (4, 48), 4)
-    blocks.readout_format = ".0f"
     return explore(
         figure,
         update,
@@ -682,7 +696,7 @@ def depth_explorer():
             "No norm, 4 blocks": {"norm": "no norm", "depth": 4},
         },
         norm=switch("norm", "post-norm", tuple(places)),
-        depth=blocks,
+        depth=slider("blocks", 24, (4, 48), 4),
     )
 
 
@@ -722,11 +736,12 @@ def roofline_explorer(bandwidth=10e9, peak=100e9):
     ]
     plane.legend(loc="lower right", frameon=False)
     colours = [colour for colour, _ in looks.values()]
-    bars = shares.barh(list(looks), [0.0] * 3, color=colours, ec=BLACK, lw=0.8, animated=True)
-    shares.set(xlim=(0, 100), xlabel="% of the time", title="at the roof's speed")
+    bars = shares.barh(list(looks), [1.0] * 3, color=colours, ec=BLACK, lw=0.8, animated=True)
+    shares.set(xscale="log", xlim=(0.01, 100), title="at the roof's speed")
+    shares.set(xlabel="% of the time, in powers of ten", xticks=(0.01, 0.1, 1, 10, 100))
+    shares.set_xticklabels(("0.01", "0.1", "1", "10", "100"))
 
     def update(tokens, hidden):
-        tokens, hidden = round(tokens), round(hidden)
         wide = 8 * hidden // 3
         costs = (
             norm_cost(tokens, hidden),
@@ -742,28 +757,27 @@ def roofline_explorer(bandwidth=10e9, peak=100e9):
         ridge, at = peak / bandwidth, costs[2].intensity
         side = "right" if at > ridge else "left"
         limit = "arithmetic" if at > ridge else "memory traffic"
+        share = 100 * times[2] / sum(times)
+        most = f"{share:.1f}" if share < 99.9 else "over 99.9"
+        each = _counted(_digits(at), "operation")
         return (
-            f"{_counted(tokens, 'token')} of {hidden:,} features, intermediate size {wide:,}: a "
-            f"projection does {_three(at)} operations per byte, {side} of the ridge at "
-            f"{_three(ridge)}, so {limit} limits it. RMSNorm does {_digits(costs[0].intensity)}. "
-            f"On the roof the projections take {100 * times[2] / sum(times):.1f} % of the time."
+            f"{_counted(tokens, 'token')} of {hidden} features, intermediate size {wide}: a "
+            f"projection does {each} per byte, {side} of the ridge at {_digits(ridge)}, so {limit} "
+            f"limits it. RMSNorm does {_digits(costs[0].intensity)}. On the roof the projections "
+            f"take {most} % of the time."
         )
 
-    controls = {
-        "tokens": log_slider("tokens", 1.0, (1, 8192), log10(2)),
-        "hidden": log_slider("hidden size", 4096.0, (16, 4100), log10(2)),  # 16 to 4096
-    }
-    for control in controls.values():
-        control.readout_format = ".0f"
+    powers = [2**k for k in range(14)]
     return explore(
         figure,
         update,
         {
-            "Near the ridge": {"tokens": 16.0},
-            "A prompt": {"tokens": 512.0},
-            "Many tokens, a narrow layer": {"tokens": 4096.0, "hidden": 16.0},
+            "Near the ridge": {"tokens": 16},
+            "A prompt": {"tokens": 512},
+            "Many tokens, a narrow layer": {"tokens": 4096, "hidden": 16},
         },
-        **controls,
+        tokens=choice("tokens", 1, powers),
+        hidden=choice("hidden size", 4096, powers[4:13]),
     )
 
 
@@ -793,15 +807,12 @@ def _signed(number):
     return f"{float(number):z.2f}".replace("-", "−")
 
 
-def _three(number):
-    """Two digits below ten, whole numbers above."""
-    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
-
-
 def _counted(number, word):
-    return f"{number:,} {word}{'s' if number != 1 else ''}"
+    return f"{number} {word}{'' if str(number) == '1' else 's'}"
 
 
 def _digits(value):
-    """Two digits, and 1e-5 rather than 1e-05."""
+    """Two digits, whole from ten to a million, and 1e-5 rather than 1e-05."""
+    if 10 <= value < 1e6:
+        return f"{value:.0f}"
     return f"{value:.2g}".replace("e-0", "e-").replace("e+0", "e")

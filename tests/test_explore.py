@@ -217,7 +217,8 @@ def test_each_output_has_a_form_for_pages_without_widgets(monkeypatch):
     assert all(explore_module.VIEW in data for data in shown)
     assert picture["image/jpeg"] == bytes(explorer.picture.value)
     assert picture["text/plain"] == "A dot on a line, for the tests."
-    assert words["text/markdown"] == words["text/plain"] == "The dot is at 1 < 11."
+    assert words["text/plain"] == "The dot is at 1 < 11."
+    assert words["text/markdown"] == "The dot is at 1 < 11.\n\n*A dot on a line, for the tests.*"
     assert controls["text/plain"] == "▶ Run this cell to move: place. Buttons: Far right, Reset."
 
 
@@ -255,6 +256,27 @@ def test_one_of_several_words_can_be_chosen(made):
     )
     explorer.set(word="right")
     assert "the word is right" in explorer.words.value
-    with pytest.raises(Exception, match="Invalid selection"):
+    with pytest.raises(TraitError, match=r"Invalid selection|'middle' is not among"):
         explorer.set(word="middle")
     assert explorer.controls["word"].value == "right"
+
+
+def test_a_switch_marks_what_is_chosen():
+    explorer = make(lambda n: f"it is {n}", n=switch("n", 2, (1, 2, 4)))
+    buttons = explorer.controls["n"].buttons
+    assert [button.description for button in buttons] == ["○ 1", "● 2", "○ 4"]
+    buttons[2].click()
+    assert [button.description for button in buttons] == ["○ 1", "○ 2", "● 4"]
+    assert "it is 4" in explorer.words.value
+    explorer.reset()
+    assert [button.description for button in buttons] == ["○ 1", "● 2", "○ 4"]
+
+
+def test_a_switch_begins_with_an_option():
+    with pytest.raises(TraitError, match=r"3 is not among \(1, 2\)"):
+        switch("n", 3, (1, 2))
+
+
+@pytest.mark.parametrize(("step", "kind"), [(2, int), (0.5, float)])
+def test_whole_steps_give_whole_values(step, kind):
+    assert type(slider("n", 4, (0, 8), step).value) is kind

@@ -232,9 +232,15 @@ class ShownExplorer:
         """Press a key on a slider's handle."""
         self.control(label).locator(self.handle).press(key)
 
-    def switch(self, label, words):
-        """Press the button with these words in a row of buttons."""
-        self.control(label).get_by_role("button", name=words, exact=True).press("Enter")
+    def switch(self, label, option):
+        """Press the button of an option in a row of buttons."""
+        named = re.compile(f"^[●○] {re.escape(str(option))}$")
+        self.control(label).get_by_role("button", name=named).press("Enter")
+
+    def chosen(self, label):
+        """The words of the options that a row of buttons marks as chosen."""
+        marked = self.control(label).get_by_role("button", name="●").all_inner_texts()
+        return [text.removeprefix("● ") for text in marked]
 
     def button(self, name):
         """Press a preset's button, or Reset."""
