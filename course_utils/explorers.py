@@ -640,7 +640,7 @@ def depth_explorer():
         alt="Two drawings over the number of the block, both on log axes. Left, the RMS of the "
         "stream: it rises slowly with pre-norm, stays at 1 with post-norm, and leaves the picture "
         "after three blocks without a norm. Right, the gradient of each block: it falls from the "
-        "first block to the last, more steeply with post-norm. Pre-norm is always there, dashed.",
+        "first block to the last, more steeply with post-norm. Pre-norm is dashed, to compare.",
     )
     stream, gradient = figure.subplots(1, 2)
     depths = tuple(range(4, 49, 4))
@@ -725,7 +725,7 @@ def roofline_explorer(bandwidth=10e9, peak=100e9):
         layout="constrained",
         alt="Left, the roof over operations per byte, with its ridge as a dotted line, and three "
         "markers on it: RMSNorm and SiLU·up at the left end, the projections wherever tokens and "
-        "hidden size put them. Right, three bars: the share of the time on the roof.",
+        "hidden size put them. Right, the share of the time on the roof: three bars on a log axis.",
     )
     plane, shares = figure.subplots(1, 2, width_ratios=(3, 2))
     draw_roof(plane, bandwidth, peak)

@@ -19,8 +19,10 @@ ax.set(xlim=(0, 4))
 dot, = ax.plot([0], [0], "o", animated=True)
 
 def update(place):
+    if place == 2:
+        raise ValueError("there is no dot at 2")
     dot.set_xdata([place])
-    return f"The dot is at {1 / (place - 2):.1f}."
+    return f"The dot is at {place}."
 
 explore(figure, update, place=slider("place", 1, (0, 4), 1))
 """

@@ -134,6 +134,17 @@ def test_each_preset_shows_its_state_and_moves_nothing_else(explorer, twin):
         assert explorer.controls.bounding_box() == place, f"{name}: the controls jump"
 
 
+def test_a_narrow_window_cuts_nothing_off(lesson, explorer):
+    wide = lesson.page.viewport_size
+    lesson.page.set_viewport_size({"width": 700, "height": 1000})
+    outputs = lesson.page.locator(".jp-OutputArea-output, .output_subarea").filter(
+        has=lesson.page.locator(".jupyter-widgets")
+    )
+    cut = outputs.evaluate_all("all => all.filter(e => e.scrollWidth > e.clientWidth).length")
+    lesson.page.set_viewport_size(wide)
+    assert cut == 0
+
+
 def test_the_tab_key_reaches_every_control_in_order(lesson, explorer, twin):
     wanted = []
     for control in twin.controls.values():
