@@ -37,7 +37,7 @@ lab: .venv/.installed  ## open the course in JupyterLab
 test: .venv/.installed  ## test the code, and every cell of every notebook
 	.venv/bin/python $(TESTS)
 	.venv/bin/python $(NBVAL)
-	@if .venv/bin/python tools/chromium.py; then make test-browser; fi
+	$(call if_chromium,.venv,make test-browser)
 
 test-portable: .venv/.installed  ## test the notebooks as on other processors: plain kernels, one thread, two
 	ATEN_CPU_CAPABILITY=default .venv/bin/python $(NBVAL)
@@ -54,7 +54,7 @@ test-browser: .venv/.browser  ## test the notebooks in JupyterLab, in a Chromium
 test-colab: .venv-colab/.installed  ## run the tests with the versions of Colab, whose widgets are older
 	.venv-colab/bin/python $(TESTS)
 	.venv-colab/bin/python $(NBVAL)
-	@if .venv-colab/bin/python tools/chromium.py; then .venv-colab/bin/python -m pytest tests/browser; fi
+	$(call if_chromium,.venv-colab,.venv-colab/bin/python -m pytest tests/browser)
 
 test-oldest: .venv-oldest/.installed  ## run `make test` with the oldest versions allowed
 	.venv-oldest/bin/python $(TESTS)
@@ -150,6 +150,11 @@ define new_venv
 	echo "Making $(1) with Python $$version."
 	@rm -rf $(1)
 	@"$(PYTHON)" -m venv $(1)
+endef
+
+# if_chromium,FOLDER,COMMAND: do it where there is a Chromium, and say so where there is none.
+define if_chromium
+	@$(1)/bin/python tools/chromium.py; case $$? in 0) $(2);; 1) ;; *) exit 2;; esac
 endef
 
 # install_torch,FOLDER,WHAT: only torch from its own index, without retries, for there it is small;

@@ -1,9 +1,9 @@
 """explore(figure, update, …): the only file that wires widgets.
 
 The figure is drawn once. When a control moves, the still background is restored, only the
-animated artists are drawn, and the picture goes to the page as one JPEG at twice its size. A PNG
-takes five times as long to encode; and with colour at once the size, which no eye can tell, a page
-decodes it sooner. This also passes nbval, which an Output widget does not.
+animated artists are drawn, and the picture goes to the page as one JPEG at twice its size. (A PNG
+took five times as long to encode.) Colour is kept at the shown size: a page decodes that sooner.
+All this passes nbval, which an Output widget does not.
 """
 
 import html

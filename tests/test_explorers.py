@@ -127,6 +127,56 @@ def test_each_preset_is_a_place_that_the_controls_can_reach(explorer):
             assert value in at or min(abs(value - v) for v in at) <= 1e-6 * max(1, abs(value))
 
 
+# What the name of each preset promises, in the words beside the picture.
+PROMISED = {
+    "One spike": r"\(0\.00, 0\.00, 0\.00, 2\.00\)",
+    "All alike": r"\((1\.00(, )?){4}\)",
+    "The first, a tenth": r"square 0\.30\. .* the token is \(0\.33, −0\.33, 1\.00, 1\.67\)",
+    "All zero": "A token of zeros",
+    "Shift 0": r"x has mean 0\.00",
+    "Shift 3": r"x has mean 3\.00",
+    "Shift 3, twice as large": r"x has mean 6\.00",
+    "Shift −3": r"x has mean −3\.00",
+    "Short vectors": r"eps is 1e-5.* square 0\.00064 and",
+    "Short vectors, Llama 1's eps": r"eps is 1e-6.* square 0\.00064 and",
+    "A large eps": r"eps is 0\.32.* square 0\.64 and",
+    "float16, just below 256": r"float16: .* is 251,.* upcast 0\.0003,",
+    "float16, tiny": r"float16: .* is 0\.001,.* upcast 0\.009,",
+    "bfloat16, the same size": "bfloat16: .* is 316,",
+    "β = 0": r"β = 0\.0:",
+    "A wide dip": "β = 0.5: the lowest point is −0.557",
+    "Close to GELU": "0.021 from GELU",
+    "Nearly ReLU": "0.028 from ReLU",
+    "Open +": r"Gate 3.*, times up 8\.57\. The gate is open",
+    "Open −": r"Gate 3.*, times up −8\.57\. The gate is open",
+    "Leaks −": r"Gate −3.*, times up −0\.43\. The gate is nearly shut",
+    "Leaks +": r"Gate −3.*, times up 0\.43\. The gate is nearly shut",
+    "Llama-2-7B": "^Llama-2-7B, .*11008, as published.* 6.74 billion",
+    "Llama-3-8B": "^Llama-3-8B, .*14336, as published.* 8.03 billion",
+    "Llama-2-70B": "^Llama-2-70B, .*28672, as published.* 68.98 billion",
+    "Gemma-2B": "^Gemma-2B, .*where 16384 is published",
+    "Right": r"^Stored as \[gate; up\], cut .* 2 ranks.* the output is right",
+    "Swapped": r"^Stored as \[up; gate\], whole.* wrong by 76 %",
+    "In turn": "^Stored as gate, up in turn, whole.* wrong by 127 %",
+    "Right by luck": "up in turn, cut into contiguous blocks for 4 ranks.* the output is right",
+    "Pre-norm, 48 blocks": "^Pre-norm, 48 blocks",
+    "Post-norm, 4 blocks": "^Post-norm, 4 blocks",
+    "Post-norm, 48 blocks": "^Post-norm, 48 blocks",
+    "No norm, 4 blocks": "^No norm, 4 blocks",
+    "Near the ridge": "does 8 operations per byte, left of the ridge at 10",
+    "A prompt": "^512 tokens.* right of the ridge",
+    "Many tokens, a narrow layer": r"^4096 tokens of 16 features.* take 52\.5 %",
+}
+
+
+def test_each_preset_is_what_its_name_says(explorer):
+    for name in list(explorer.presets)[:-1]:
+        explorer.buttons[name].click()
+        said = html.unescape(re.sub("<.*?>", "", explorer.words.value))
+        assert re.search(PROMISED[name], said), (name, said)
+    explorer.reset()
+
+
 def test_axes_stand_still_and_hold_what_moves(explorer):
     limits = [(ax.get_xlim(), ax.get_ylim()) for ax in explorer.figure.axes]
     assert len(limits) <= 2

@@ -173,20 +173,28 @@ def test_below_each_picture_words_can_be_seen(path):
 @each_notebook
 def test_links_say_where_they_lead(path):
     for cell in markdown_cells(path):
-        for words, _ in re.findall(r"\[([^\]]+)\]\((\S+?)\)", cell.source):
-            assert names_its_target(words), words
+        links = re.findall(r"\[([^\]]+)\]\(\S+?\)|<a [^>]*>(.*?)</a>", cell.source)
+        for words in itertools.chain(*links):
+            assert not words or names_its_target(words), words
+
+
+EMPTY = {
+    *("a", "click", "code", "here", "info", "it", "its", "link", "more"),
+    *("of", "on", "page", "read", "see", "source", "the", "this"),
+}
 
 
 def names_its_target(words):
-    """More than "here" or "config": a name, or several words that do not begin with "its"."""
-    first, *rest = words.split()
-    if first.lower() in {"its", "this", "see", "here"}:
-        return False
-    named = words == "xformers" or any(c.isupper() or c in ".-" for c in words)
-    return bool(rest) or named
+    """A name, or several words; of which some are not in EMPTY."""
+    words = words.strip(".").split()
+    named = any(re.search(r"\w[A-Z.-]|[A-Z]\w", word) or word == "xformers" for word in words)
+    return (named or len(words) > 1) and any(word.lower() not in EMPTY for word in words)
 
 
-@pytest.mark.parametrize("words", ["here", "its code", "2016", "config", "see it"])
+@pytest.mark.parametrize(
+    "words",
+    ["here", "its code", "2016", "config", "see it here", "Click here", "More", "Read more."],
+)
 def test_a_link_that_says_nothing_is_found(words):
     assert not names_its_target(words)
 

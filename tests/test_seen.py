@@ -4,6 +4,7 @@ import itertools
 
 import matplotlib
 import pytest
+from matplotlib.collections import PathCollection
 from matplotlib.colors import same_color, to_rgb, to_rgba
 from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
@@ -29,12 +30,18 @@ FIGURES = {
     "ratio": plots.ratio_figure,
     "roofline": lambda: plots.roofline_figure(1e10, 1e11, POINTS),
 }
-FIGURES |= {f"explorer {n}": lambda make=make: make().figure for n, make in EXPLORERS.items()}
+EXPLORED = {number: make() for number, make in EXPLORERS.items()}
+STATES = [(number, name) for number, made in EXPLORED.items() for name in made.presets]
 
 
-@pytest.fixture(scope="module", params=FIGURES)
+@pytest.fixture(params=[*FIGURES, *STATES], ids=lambda p: p if isinstance(p, str) else " ".join(p))
 def figure(request):
-    return FIGURES[request.param]()
+    """Each still figure, and each explorer in each preset and in its default state."""
+    if request.param in FIGURES:
+        return FIGURES[request.param]()
+    number, name = request.param
+    EXPLORED[number].set(**EXPLORED[number].presets[name])
+    return EXPLORED[number].figure
 
 
 def luminance(colour):
@@ -77,7 +84,8 @@ def pale_texts(figure):
         if text.get_text().strip() and text.get_visible():
             box = text.get_bbox_patch()
             ground = on(box.get_facecolor(), box.get_alpha() or 1) if box else "white"
-            if contrast(text.get_color(), ground) < 4.5:
+            colour = to_rgba(text.get_color(), text.get_alpha())
+            if contrast(on(colour, colour[3], ground), ground) < 4.5:
                 found.append(text.get_text())
     return found
 
@@ -90,6 +98,10 @@ def pale_lines(figure):
         for stroke in strokes
         if coloured(stroke) and contrast(on(stroke, line.get_alpha() or 1), "white") < 3
     ]
+    for points in figure.findobj(PathCollection):
+        colour = points.get_facecolor()[0]
+        if colour[3] == 1 and contrast(colour, "white") < 3:  # what lies behind is let through
+            found.append(points)
     for shape in [patch for ax in figure.axes for patch in ax.patches]:
         colours = [shape.get_facecolor(), shape.get_edgecolor()]
         seen = [on(c, c[3]) for c in colours if shape.get_linewidth() or c is colours[0]]
@@ -121,11 +133,13 @@ def look(line):
 
 
 def strange_colours(figure):
-    """Colours that are neither grey nor of Okabe and Ito; a contour map has its own."""
+    """Colours that are neither grey nor of Okabe and Ito, nor of the map from purple to green."""
     colours = [stroke for _, strokes in lines(figure) for stroke in strokes]
+    colours += [line.get_markerfacecolor() for line, _ in lines(figure)]
+    colours += [text.get_color() for text in figure.findobj(Text)]
     for ax in figure.axes:
         for shape in [*ax.patches, *ax.collections]:
-            if not isinstance(shape, ContourSet):
+            if not isinstance(shape, ContourSet) or shape.get_cmap().name != "PRGn":
                 for get in (shape.get_facecolor, shape.get_edgecolor):
                     colours += matplotlib.colors.to_rgba_array(get()).tolist()
     known = [to_rgba(c) for c in OKABE_ITO]
@@ -151,8 +165,12 @@ def test_colours_are_those_that_everyone_tells_apart(figure):
 
 
 def test_rows_of_a_packed_weight_can_be_read():
-    for ground in (plots.SKY, plots.ORANGE):
-        assert contrast(plots.BLACK, ground) >= 4.5
+    """Their names are drawn as paths."""
+    for ax in EXPLORED["07"].figure.axes:
+        boxes, *labels = ax.collections
+        for ground in ("white", *boxes.get_facecolors()):
+            for label in labels:
+                assert contrast(label.get_facecolor()[0], ground) >= 4.5
 
 
 # --- that these tests can fail
@@ -168,6 +186,11 @@ def test_the_contrast_formula_knows_black_on_white():
     [
         (lambda ax: ax.text(0, 0, "pale", color="#888888"), pale_texts),
         (lambda ax: ax.text(0, 0, "x", bbox={"fc": "black", "alpha": 0.9}), pale_texts),
+        (lambda ax: ax.text(0, 0, "x", alpha=0.3), pale_texts),
+        (lambda ax: ax.text(0, 0, "x", color="tab:red"), strange_colours),
+        (lambda ax: ax.plot([0, 1], "o", mfc="#fff0f0", mec="black"), strange_colours),
+        (lambda ax: ax.scatter([0], [1], color=plots.ORANGE), pale_lines),
+        (lambda ax: ax.contourf([[0, 1], [2, 3]], cmap="jet"), strange_colours),
         (lambda ax: ax.plot([0, 1], color=plots.ORANGE), pale_lines),
         (lambda ax: ax.plot([0, 1], color=plots.BLUE, alpha=0.4), pale_lines),
         (lambda ax: ax.bar([0], [1], color=plots.ORANGE), pale_lines),

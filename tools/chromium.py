@@ -1,6 +1,6 @@
 """A notebook in Chromium, as a learner has it: a Jupyter server, a page, and keys to press.
 
-    python tools/chromium.py    says which Chromium the browser tests would use
+    python tools/chromium.py    says which Chromium the browser tests would use (status 1: none)
 
 Two front ends are known: JupyterLab, and the classic Notebook 6, whose widgets are those of Colab
 (ipywidgets 7). Which of them is used depends on what is installed.
@@ -10,6 +10,7 @@ import base64
 import contextlib
 import os
 import re
+import secrets
 import shutil
 import socket
 import subprocess
@@ -20,6 +21,7 @@ import urllib.request
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = (
@@ -47,7 +49,7 @@ def find():
     if named is None:
         return next((path for path in map(shutil.which, NAMES) if path), None)
     if named and not shutil.which(named):
-        raise SystemExit(f"CHROMIUM={named}: there is no such program")
+        raise FileNotFoundError(f"CHROMIUM={named}: there is no such program")
     return shutil.which(named)
 
 
@@ -70,7 +72,7 @@ class FrontEnd:
     """What differs between two ways to show a notebook: JavaScript, and CSS selectors."""
 
     command: tuple  # arguments of Python that start its server
-    path: str  # of a notebook's page, on the server
+    path: str  # of a notebook's page on the server, and the server's token
     ready: str  # is the notebook there, with an idle kernel?
     run: str  # start all cells
     ran: str  # have they ended?
@@ -81,14 +83,14 @@ class FrontEnd:
     handle: str  # what moves in a slider
     settings: tuple = ()  # (name, JSON)
     pause: int = 0  # milliseconds after `ready`, where widgets do not say when they are
-    own_complaints: str = "$^"  # pattern of console errors that are its own
+    own_complaints: str = "(?!)"  # pattern of console errors that are its own
     set_theme: str = ""  # dark or not; empty where there is one theme
     is_theme: str = ""
 
 
 LAB = FrontEnd(
     command=("jupyterlab", "--LabApp.expose_app_in_browser=True"),
-    path="lab/tree/{}?reset",  # reset: without the tabs of the notebook before
+    path="lab/tree/{}?reset&token={}",  # reset: without the tabs of the notebook before
     # The toolbar says "idle" before there is a session, so the session itself is asked.
     ready="""() => {
         const session = window.jupyterapp?.shell?.currentWidget?.sessionContext;
@@ -115,12 +117,13 @@ LAB = FrontEnd(
         const theme = dark ? 'JupyterLab Dark' : 'JupyterLab Light';
         await jupyterapp.commands.execute('apputils:change-theme', {theme});
     }""",
-    is_theme="dark => document.body.dataset.jpThemeLight === String(!dark)",
+    is_theme="""dark => document.body.dataset.jpThemeLight === String(!dark)
+        && !document.querySelector('.jupyterlab-splash')""",
 )
 
 CLASSIC = FrontEnd(
     command=("notebook",),
-    path="notebooks/{}",
+    path="notebooks/{}?token={}",
     ready="""() => {
         const notebook = window.Jupyter?.notebook;
         return notebook?._fully_loaded && notebook.kernel?.is_connected()
@@ -139,7 +142,7 @@ CLASSIC = FrontEnd(
     errors=".output_stderr, .output_error",
     handle=".ui-slider-handle",
     pause=1000,
-    own_complaints="font at 'about:blank'|net::ERR_FAILED",  # its formulas' fonts
+    own_complaints="about:blank",  # its formulas' fonts
 )
 
 
@@ -150,25 +153,30 @@ def front_end():
 
 # --- a notebook in a page
 
+WINDOW = {"width": 1280, "height": 1000}
+
 
 class OpenNotebook:
     """A notebook, open in a page of its own with a kernel of its own.
 
-    chrome: a started browser. address: the server's. front: its front end. path: the notebook's,
-    from the server's folder. What goes wrong on the way is kept: `complaints` are the console's
-    errors, `requests` those that leave this machine.
+    chrome: a started browser. served: the server. path: the notebook's, from the server's folder.
+    What goes wrong on the way is kept: `complaints` are the console's errors, `requests` those of
+    the page that ask another machine.
     """
 
-    def __init__(self, chrome, address, front, path):
-        self.front, self.address, self.complaints, self.requests = front, address, [], []
-        self.page = chrome.new_page(viewport={"width": 1280, "height": 1000})
+    def __init__(self, chrome, served, path):
+        self.front, self.complaints, self.requests = served.front, [], []
+        here = served.address.partition("//")[2]
+        self._here = (f"http://{here}/", f"ws://{here}/", "data:", "blob:", "about:")
+        self.page = chrome.new_page(viewport=WINDOW)
         self.page.set_default_timeout(60_000)
         self.page.on("console", self._on_console)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", self._on_request)
-        self.page.goto(f"{address}/{front.path.format(path)}")
-        self.page.wait_for_function(front.ready)
-        self.page.wait_for_timeout(front.pause)
+        self.page.on("websocket", self._on_request)
+        self.page.goto(f"{served.address}/{self.front.path.format(path, served.token)}")
+        self.page.wait_for_function(self.front.ready)
+        self.page.wait_for_timeout(self.front.pause)
 
     def run_all(self):
         """Run every cell, and wait for the last."""
@@ -188,18 +196,27 @@ class OpenNotebook:
         self.page.evaluate(self.front.set_theme, dark)
         self.page.wait_for_function(self.front.is_theme, arg=dark)
 
+    def stretch(self):
+        """Make the window as tall as all cells, and scroll to the first."""
+        height = self.page.locator(self.front.content).evaluate(
+            "e => [...e.querySelectorAll('.jp-Cell')].reduce((sum, c) => sum + c.offsetHeight, 400)"
+        )
+        self.page.set_viewport_size(WINDOW | {"height": height})
+        self.page.locator(".jp-WindowedPanel-outer").first.evaluate("e => { e.scrollTop = 0; }")
+        self.page.wait_for_timeout(1000)  # lets it be painted
+
     def close(self):
         """End the kernel and close the page."""
         self.page.evaluate(self.front.end)
         self.page.close()
 
     def _on_console(self, message):
-        known = re.search(self.front.own_complaints, message.text)
-        if message.type == "error" and not known:
-            self.complaints.append(f"{message.text} ({message.location['url']})")
+        said = f"{message.text} ({message.location['url']})"
+        if message.type == "error" and not re.search(self.front.own_complaints, said):
+            self.complaints.append(said)
 
     def _on_request(self, request):
-        if not request.url.startswith((self.address, "data:", "blob:", "about:")):
+        if not request.url.startswith(self._here):
             self.requests.append(request.url)
 
 
@@ -247,6 +264,10 @@ class ShownExplorer:
         buttons = self.controls.locator(".widget-hbox").last
         buttons.get_by_role("button", name=name, exact=True).press("Enter")
 
+    def gap(self):
+        """How far below the picture the controls begin, in pixels."""
+        return self.controls.bounding_box()["y"] - self.picture.bounding_box()["y"]
+
     def bytes(self):
         """The picture that the page shows, as it came from the kernel."""
         return base64.b64decode(self.picture.evaluate(READ).partition(",")[2])
@@ -255,9 +276,17 @@ class ShownExplorer:
 # --- a server
 
 
+class Server(NamedTuple):
+    """A running server: its address, the token that opens it, and its front end."""
+
+    address: str
+    token: str
+    front: FrontEnd
+
+
 @contextlib.contextmanager
 def server(front, folder):
-    """A front end's server over a folder, with settings of its own. Gives its address."""
+    """A front end's server over a folder, with settings of its own. Gives a Server."""
     with tempfile.TemporaryDirectory(prefix="jupyter-", ignore_cleanup_errors=True) as home:
         for name, text in front.settings:
             file = Path(home, "settings", "@jupyterlab", f"{name}.jupyterlab-settings")
@@ -273,7 +302,8 @@ def server(front, folder):
         }
         address = f"http://127.0.0.1:{(port := free_port())}"
         # One server class is called ServerApp, the other NotebookApp; each ignores the other's.
-        options = [f"--{app}.token=" for app in ("IdentityProvider", "NotebookApp")]
+        token = secrets.token_hex(16)
+        options = [f"--{app}.token={token}" for app in ("IdentityProvider", "NotebookApp")]
         options += [f"--{app}.port_retries=0" for app in ("ServerApp", "NotebookApp")]
         options += ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"]
         with (
@@ -282,15 +312,20 @@ def server(front, folder):
                 [sys.executable, "-m", *front.command, *options],
                 cwd=folder,
                 env=os.environ | folders,
+                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             ) as process,
         ):
             try:
                 wait_for(address, process, Path(log.name))
-                yield address
+                yield Server(address, token, front)
             finally:
                 process.terminate()  # it ends its kernels first
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
 
 
 def free_port():
@@ -310,7 +345,11 @@ def wait_for(address, process, log, seconds=60):
 
 
 if __name__ == "__main__":
-    found = find()
+    try:
+        found = find()
+    except FileNotFoundError as problem:
+        print(problem, file=sys.stderr)
+        sys.exit(2)
     print(
         f"The browser tests use {found}."
         if found

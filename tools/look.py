@@ -19,19 +19,9 @@ def look(opened, stem):
     opened.run_all()
     for theme in ("light", "dark"):
         opened.dark(theme == "dark")
-        whole(opened.page).save(FOLDER / f"{stem}_{theme}.png")
+        opened.stretch()
+        photograph(opened.page.locator(LAB.content)).save(FOLDER / f"{stem}_{theme}.png")
         states(opened).save(FOLDER / f"{stem}_explorer_{theme}.png")
-
-
-def whole(page):
-    """The notebook from top to bottom: the window is made as tall as all its cells."""
-    height = page.locator(LAB.content).evaluate(
-        "e => [...e.querySelectorAll('.jp-Cell')].reduce((sum, c) => sum + c.offsetHeight, 400)"
-    )
-    page.set_viewport_size({"width": 1280, "height": height})
-    page.locator(".jp-WindowedPanel-outer").first.evaluate("e => { e.scrollTop = 0; }")
-    page.wait_for_timeout(1000)  # lets it be painted
-    return photograph(page.locator(LAB.content))
 
 
 def states(opened):
@@ -59,9 +49,9 @@ def photograph(element):
 def main(arguments):
     paths = [Path(a).resolve() for a in arguments] or sorted((ROOT / "notebooks").glob("*.ipynb"))
     FOLDER.mkdir(exist_ok=True)
-    with server(LAB, ROOT) as address, browser() as chrome:
+    with server(LAB, ROOT) as served, browser() as chrome:
         for path in paths:
-            opened = OpenNotebook(chrome, address, LAB, path.relative_to(ROOT).as_posix())
+            opened = OpenNotebook(chrome, served, path.relative_to(ROOT).as_posix())
             look(opened, path.stem)
             opened.close()
             print(f"{FOLDER.name}/{path.stem}_*.png")

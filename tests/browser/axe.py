@@ -8,19 +8,22 @@ LAB = {
     "aria-required-children": "[role=feed]",  # the notebook itself
     "color-contrast": ".cm-editor *, .jp-InputPrompt, .jp-OutputPrompt",
     "image-alt": ".jp-RenderedImage img",  # drops what we say of it: the words stand below
+    "link-in-text-block": "a",  # not underlined
 }
 PAGE = {  # nbconvert's lab template
     "color-contrast": ".highlight *, .jp-InputPrompt, .jp-OutputPrompt",
     "link-in-text-block": "a",  # not underlined
 }
 RUN = """async ([content, foreign]) => {
-    const {violations} = await axe.run({include: [content]}, {resultTypes: ['violations']});
+    const types = ['violations', 'passes'];
+    const {violations, passes} = await axe.run({include: [content]}, {resultTypes: types});
     const found = [];
     for (const {id, impact, nodes} of violations)
         for (const {target, html} of nodes)
             if (!foreign[id] || !document.querySelector(target[0])?.matches(foreign[id]))
                 found.push(`${impact}: ${id}: ${html}`);
-    return found;
+    const legible = passes.find(rule => rule.id === 'color-contrast')?.nodes.length ?? 0;
+    return [found, legible];
 }"""
 
 
@@ -32,6 +35,11 @@ def source():
 
 
 def findings(page, content, foreign):
-    """Each finding as text, whatever its weight. content: where to look; foreign: LAB or PAGE."""
+    """Each finding as text, whatever its weight, and how many texts have contrast enough.
+
+    content: where to look. foreign: LAB or PAGE. axe passes over what lies outside the window, and
+    over all the rest in a body without height, as JupyterLab's is.
+    """
+    page.add_style_tag(content="body {height: 100vh}")
     page.evaluate(source())
     return page.evaluate(RUN, [content, foreign])

@@ -82,9 +82,8 @@ def open_notebook(chrome, tmp_path_factory):
         notebook = nbformat.read(NOTEBOOKS[0], as_version=4)
         notebook.cells = [nbformat.v4.new_code_cell(source.strip())]
         nbformat.write(notebook, folder / "notebooks" / f"{name}.ipynb")
-    front = chromium.front_end()
-    with chromium.server(front, folder) as address:
-        yield lambda name: chromium.OpenNotebook(chrome, address, front, f"notebooks/{name}.ipynb")
+    with chromium.server(chromium.front_end(), folder) as served:
+        yield lambda name: chromium.OpenNotebook(chrome, served, f"notebooks/{name}.ipynb")
 
 
 @pytest.fixture(scope="session")

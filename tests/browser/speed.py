@@ -52,6 +52,6 @@ def measure(page, content, press, run=10, presses=15, burst=20):
     loaded, decoded = (page.evaluate(f"seen.{what}")[3:] for what in ("loaded", "decoded"))
     for i in range(burst):
         press(i // run % 2)
-    page.wait_for_timeout(1000)
+    page.wait_for_function("performance.now() - Math.max(seen.last, seen.pressed) > 500")
     settled = page.evaluate("seen.last - seen.pressed")
     return Speed(median(loaded), median(decoded), min(loaded), max(loaded), settled)
