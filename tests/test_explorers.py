@@ -29,8 +29,9 @@ EXPLORERS = {
 
 @pytest.fixture(scope="module", params=EXPLORERS)
 def explorer(request):
-    with warnings.catch_warnings(action="error", category=UserWarning):  # of matplotlib
+    with warnings.catch_warnings(record=True) as caught:
         made = EXPLORERS[request.param]()
+    assert not [w for w in caught if w.category is UserWarning], "matplotlib warns"
     yield made
     made.reset()
 
