@@ -1,8 +1,8 @@
 """explore(figure, update, …): the only file that wires widgets.
 
 The figure is drawn once. When a control moves, the still background is restored, only the
-animated artists are drawn, and the picture goes to the page as one JPEG at twice its size. (A PNG
-took five times as long to encode.) Colour is kept at the shown size: a page decodes that sooner.
+animated artists are drawn, and the picture goes to the page as one JPEG at twice its size. A PNG
+takes several times as long to encode. Colour is kept at the shown size: a page decodes that sooner.
 All this passes nbval, which an Output widget does not.
 """
 
@@ -131,7 +131,7 @@ class Explorer:
         self.presets["Reset"] = self.default
         self._draw_background()
         self.picture = NamedImage(format="jpeg", layout=FITS, **self._size())
-        if self.picture.has_trait("tooltip"):  # since ipywidgets 8
+        if self.picture.has_trait("tooltip"):  # not before ipywidgets 8
             self.picture.tooltip = figure.alt
         self.words = widgets.HTML(layout={"width": f"{self._size()['width']}px"} | FITS)
         self.buttons = {name: self._button(name) for name in self.presets}

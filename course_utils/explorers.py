@@ -496,8 +496,8 @@ def sizes_explorer():
         ruled_width, ratio = ruled.intermediate_size, 3 * ruled.intermediate_size / (8 * D)
         cut = 8 * D // 3
         step = f", times {times:.1f} is {int(times * cut)}" if times else ""
-        ends, has = ("as published", "has") if ruled == config else ("", "would have")
-        ends = ends or f"where {width} is published"
+        ends = "as published" if ruled == config else f"where {width} is published"
+        has = "has" if ruled == config else "would have"
         return (
             f"{model}, D = {D}: 8D/3 is cut to {cut}{step}, and up to a multiple of {multiple_of}: "
             f"{ruled_width}, {ends}. The model {has} {sum(parts) / 1e9:.2f} billion parameters, "
@@ -737,9 +737,9 @@ def roofline_explorer(bandwidth=10e9, peak=100e9):
     plane.legend(loc="lower right", frameon=False)
     colours = [colour for colour, _ in looks.values()]
     bars = shares.barh(list(looks), [1.0] * 3, color=colours, ec=BLACK, lw=0.8, animated=True)
-    shares.set(xscale="log", xlim=(0.01, 100), title="at the roof's speed")
-    shares.set(xlabel="% of the time, in powers of ten", xticks=(0.01, 0.1, 1, 10, 100))
-    shares.set_xticklabels(("0.01", "0.1", "1", "10", "100"))
+    shares.set(xscale="log", xlim=(0.001, 100), title="at the roof's speed")
+    shares.set(xlabel="% of the time, log axis", xticks=(0.001, 0.1, 10))
+    shares.set_xticklabels(("0.001", "0.1", "10"))
 
     def update(tokens, hidden):
         wide = 8 * hidden // 3

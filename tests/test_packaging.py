@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from lock import FURTHER
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
-EXTRA_LOCKS = ("references", "browser")  # extras with a lock of their own
-LOCKS = ("requirements.lock", *(f"requirements-{extra}.lock" for extra in EXTRA_LOCKS))
+LOCKS = ("requirements.lock", *(f"requirements-{extra}.lock" for extra in FURTHER))
 ANNOUNCEMENTS = 'jupyter labextension disable .*"@jupyterlab/apputils-extension:announcements"'
 
 
@@ -157,7 +157,7 @@ def test_the_locks_agree():
     assert all(pinned == several[0] for several in versions.values() for pinned in several)
 
 
-@pytest.mark.parametrize("extra", EXTRA_LOCKS)
+@pytest.mark.parametrize("extra", FURTHER)
 def test_a_further_lock_pins_its_extra(extra):
     locked = pins(f"requirements-{extra}.lock")
     for line in EXTRAS[extra]:

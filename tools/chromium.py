@@ -192,12 +192,12 @@ class OpenNotebook:
         return ShownExplorer(self.page, self.front.handle)
 
     def dark(self, dark=True):
-        """Change to the dark theme, or back."""
+        """Change JupyterLab to the dark theme, or back."""
         self.page.evaluate(self.front.set_theme, dark)
         self.page.wait_for_function(self.front.is_theme, arg=dark)
 
     def stretch(self):
-        """Make the window as tall as all cells, and scroll to the first."""
+        """Make JupyterLab's window as tall as all cells, and scroll to the first."""
         height = self.page.locator(self.front.content).evaluate(
             "e => [...e.querySelectorAll('.jp-Cell')].reduce((sum, c) => sum + c.offsetHeight, 400)"
         )
@@ -301,8 +301,8 @@ def server(front, folder):
             "IPYTHONDIR": f"{home}/ipython",
         }
         address = f"http://127.0.0.1:{(port := free_port())}"
-        # One server class is called ServerApp, the other NotebookApp; each ignores the other's.
         token = secrets.token_hex(16)
+        # Each of the two servers ignores what is named after the other.
         options = [f"--{app}.token={token}" for app in ("IdentityProvider", "NotebookApp")]
         options += [f"--{app}.port_retries=0" for app in ("ServerApp", "NotebookApp")]
         options += ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"]

@@ -15,7 +15,7 @@ FOLDER = ROOT / "look"
 
 
 def look(opened, stem):
-    """Photograph one notebook, and its explorer if it has one."""
+    """Photograph one notebook and its explorer."""
     opened.run_all()
     for theme in ("light", "dark"):
         opened.dark(theme == "dark")

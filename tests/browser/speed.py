@@ -32,7 +32,7 @@ class Speed(NamedTuple):
 
     loaded: float  # the browser has the new picture
     decoded: float  # and has decoded it, for the next frame: a browser does so frame by frame
-    low: float
+    low: float  # of loaded
     high: float
     settled: float  # from the last press of a burst to the last picture
 
