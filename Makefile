@@ -13,18 +13,22 @@ COLAB_TORCH ?= $(shell grep '^torch==' requirements-colab.txt)
 LAB_ARGS ?=
 FILES ?=
 LOCK_ARGS ?=
+# How many learners a hub is measured with, and where the course lives: owner/name, v1.0.
+LEARNERS := 3
+REPO :=
+TAG :=
 
 # The Pythons for which torch's exact version has a build.
 PYTHONS := 3.11 3.12 3.13 3.14
 VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
-TESTS := -m pytest tests --ignore=tests/references --ignore=tests/browser
+TESTS := -m pytest tests --ignore=tests/references --ignore=tests/browser --ignore=tests/launch
 NBVAL := -m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 notebooks
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help lab test test-portable test-references test-browser test-colab test-oldest \
-	test-newest check refresh look bench lock clean FORCE
+.PHONY: help lab test test-portable test-references test-browser test-launch test-colab \
+	test-oldest test-newest check refresh look bench hub links lock clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -51,22 +55,30 @@ test-browser: .venv/.browser  ## test the notebooks in JupyterLab, in a Chromium
 	.venv/bin/python tools/chromium.py
 	.venv/bin/python -m pytest tests/browser
 
+test-launch: .venv/.launch  ## test lone notebooks, Binder's build, and a class on a JupyterHub
+	.venv/bin/python -m pytest tests/launch
+	.venv/bin/python tools/hub.py 2
+
 test-colab: .venv-colab/.installed  ## run the tests with the versions of Colab, whose widgets are older
 	.venv-colab/bin/python $(TESTS)
 	.venv-colab/bin/python $(NBVAL)
+	.venv-colab/bin/python -m pytest tests/launch/test_lone.py
 	$(call if_chromium,.venv-colab,.venv-colab/bin/python -m pytest tests/browser)
 
 test-oldest: .venv-oldest/.installed  ## run `make test` with the oldest versions allowed
 	.venv-oldest/bin/python $(TESTS)
 	.venv-oldest/bin/python $(NBVAL)
 
-test-newest:  ## run `make test` with the newest versions allowed
+test-newest:  ## run all tests with the newest versions allowed
 	$(call new_venv,.venv-newest)
 	$(call install_torch,.venv-newest,torch)
 	@echo "Installing the newest versions that pyproject.toml allows."
-	@.venv-newest/bin/python -m pip install -qq -e '.[lab,test]'
+	@.venv-newest/bin/python -m pip install -qq -e '.[lab,test,references,browser,launch]'
 	.venv-newest/bin/python $(TESTS)
 	.venv-newest/bin/python $(NBVAL)
+	.venv-newest/bin/python -m pytest tests/references
+	.venv-newest/bin/python -m pytest tests/launch
+	$(call if_chromium,.venv-newest,.venv-newest/bin/python -m pytest tests/browser)
 
 check: .venv/.installed  ## lint the code and the notebooks, and check their format
 	.venv/bin/python -m ruff check .
@@ -80,6 +92,12 @@ look: .venv/.browser  ## photograph the notebooks in JupyterLab, light and dark 
 
 bench: .venv/.installed  ## measure times and memory (RUNS=5)
 	.venv/bin/python tools/bench.py $(RUNS)
+
+hub: .venv/.launch  ## measure a class on a JupyterHub on this machine (LEARNERS=3)
+	.venv/bin/python tools/hub.py $(LEARNERS)
+
+links: .venv/.installed  ## write the course's address into its links (REPO=owner/name TAG=v1.0)
+	.venv/bin/python tools/links.py $(REPO) $(TAG)
 
 lock: .venv-lock/.installed  ## write the lock files again (LOCK_ARGS=--upgrade for newer versions)
 	.venv-lock/bin/python tools/lock.py $(LOCK_ARGS)
@@ -113,7 +131,7 @@ endif
 	@echo "$(CURDIR)" > $@
 
 # In the same environment: they leave every version as it is, for all locks agree on what they share.
-.venv/.references .venv/.browser: .venv/.%: .venv/.installed requirements-%.lock
+.venv/.references .venv/.browser .venv/.launch: .venv/.%: .venv/.installed requirements-%.lock
 	@echo "Installing the exact versions of requirements-$*.lock."
 	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements-$*.lock
 	@.venv/bin/python -m pip check
@@ -127,12 +145,14 @@ endif
 	@.venv-oldest/bin/python -m pip install -qq -c .venv-oldest/lowest.txt -e '.[lab,test]'
 	@touch $@
 
+# With a setuptools that builds the helper of lone notebooks; Colab's pip fetches one when it builds.
 .venv-colab/.installed: pyproject.toml requirements-colab.txt
 	$(call new_venv,.venv-colab)
 	$(call install_torch,.venv-colab,$(COLAB_TORCH))
 	@echo "Installing the versions of requirements-colab.txt."
 	@grep -v '^torch==' requirements-colab.txt > .venv-colab/rest.txt
-	@.venv-colab/bin/python -m pip install -qq -r .venv-colab/rest.txt -e '.[test,browser]'
+	@.venv-colab/bin/python -m pip install -qq -r .venv-colab/rest.txt -e '.[test,browser]' \
+		"setuptools>=77"
 	@touch $@
 
 .venv-lock/.installed:

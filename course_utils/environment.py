@@ -34,6 +34,24 @@ def examine():
     return [(name, have, str(want), _advice(name, have, want)) for name, have, want in found]
 
 
+def torch_here():
+    """(whether torch works here, a sentence on its build and its device). It imports torch."""
+    try:
+        import torch
+
+        torch.ones(2).sum()
+    except Exception as problem:  # half an installation, or a system library that is missing
+        return False, f"torch does not start: {problem}. Try: pip install --force-reinstall torch"
+    versions = {"CUDA": torch.version.cuda, "ROCm": torch.version.hip}
+    build = next((f"{name} {version}" for name, version in versions.items() if version), "the CPU")
+    device = f"the CPU with {torch.get_num_threads()} threads, which is all that the course needs"
+    if torch.cuda.is_available():
+        device = torch.cuda.get_device_name()
+    elif torch.backends.mps.is_available():
+        device = "Apple's GPU (mps)"
+    return True, f"torch was built for {build}; here it has {device}"
+
+
 def _advice(name, have, want):
     if have is None:
         return f"missing: pip install '{name}{want}'"

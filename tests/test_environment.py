@@ -75,8 +75,11 @@ def test_an_uninstalled_checkout_knows_the_same_ranges(monkeypatch):
 def test_the_command_prints_versions_and_succeeds():
     command = [sys.executable, "-m", "course_utils"]
     lines = subprocess.check_output(command, text=True, cwd=ROOT, encoding="utf-8").splitlines()
-    assert all(line.startswith("✔ ") and line.endswith(" OK") for line in lines)
-    assert any(line.split()[1] == "torch" for line in lines)
+    *packages, torch, verdict = lines
+    assert all(line.startswith("✔ ") and line.endswith(" OK") for line in packages)
+    assert any(line.split()[1] == "torch" for line in packages)
+    assert torch.startswith("✔ torch was built for ")
+    assert verdict == "All is well."
 
 
 def test_the_command_speaks_without_torch_and_without_its_signs():
@@ -96,6 +99,7 @@ def test_the_command_speaks_without_torch_and_without_its_signs():
     )
     assert done.returncode == 1 and not done.stderr
     assert re.search(r"^\? torch .*missing: pip install 'torch>=2.8'$", done.stdout, re.M)
+    assert done.stdout.endswith("\n1 to mend: see the ? above.\n") and "built" not in done.stdout
 
 
 def test_the_command_speaks_without_packaging_too():
@@ -107,3 +111,52 @@ def test_the_command_speaks_without_packaging_too():
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 1
     assert re.fullmatch(r"packaging is missing: pip install packaging\n", done.stderr)
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    """Pretend another build of torch, and no GPU."""
+    import torch
+
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    return lambda name, version: monkeypatch.setattr(torch.version, name, version)
+
+
+def test_torchs_build_and_device_are_said(builds, monkeypatch):
+    import torch
+
+    works, sentence = environment.torch_here()
+    assert works and sentence.startswith("torch was built for the CPU; here it has the CPU with ")
+    builds("cuda", "12.8")
+    assert "built for CUDA 12.8; here it has the CPU" in environment.torch_here()[1]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Some GPU")
+    assert environment.torch_here() == (True, "torch was built for CUDA 12.8; here it has Some GPU")
+    builds("cuda", None)
+    builds("hip", "6.4")
+    assert "built for ROCm 6.4; here it has Some GPU" in environment.torch_here()[1]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert environment.torch_here()[1].endswith("here it has Apple's GPU (mps)")
+
+
+def test_a_torch_that_does_not_start_is_told_so_and_counts():
+    code = (
+        "import runpy, sys\n"
+        "class Half:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'torch': raise OSError('libgomp.so.1 is missing')\n"
+        "sys.meta_path.insert(0, Half())\n"
+        "runpy.run_module('course_utils', run_name='__main__')"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=ROOT, encoding="utf-8"
+    )
+    assert done.returncode == 1
+    *_, torch, verdict = done.stdout.splitlines()
+    assert torch.startswith("✘ torch does not start: libgomp.so.1 is missing. Try: pip install")
+    assert verdict == "1 to mend: see the ✘ above."

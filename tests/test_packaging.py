@@ -299,8 +299,8 @@ def rebuilds(result):
 @needs_make
 def test_make_lists_every_target(house):
     listed = re.findall(r"^make (\S+) +\S", make(house).stdout, re.M)
-    promised = "help lab test test-portable test-references test-browser test-colab test-oldest"
-    promised += " test-newest check refresh look bench lock clean"
+    promised = "help lab test test-portable test-references test-browser test-launch test-colab"
+    promised += " test-oldest test-newest check refresh look bench hub links lock clean"
     assert listed == promised.split()
     phony = re.search(r"^\.PHONY: (.*?[^\\])$", text("Makefile"), re.M | re.S)[1]
     assert set(re.findall(r"[\w-]+", phony)) == {*listed, "FORCE"}
@@ -409,7 +409,9 @@ def test_the_notebooks_are_compared_strictly(house):
     installed(house)
     plain = make(house, "-n", "test").stdout.splitlines()
     strict = "-m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 notebooks"
-    assert plain[0].endswith("-m pytest tests --ignore=tests/references --ignore=tests/browser")
+    further = ("references", "browser", "launch")
+    ignored = " ".join(f"--ignore=tests/{name}" for name in further)
+    assert plain[0].endswith(f"-m pytest tests {ignored}")
     assert plain[1].endswith(strict)
     portable = make(house, "-n", "test-portable").stdout.splitlines()
     assert [line.split(" ")[0] for line in portable] == [
@@ -429,6 +431,7 @@ def test_the_browser_tests_run_where_there_is_a_chromium(house):
     colab = ".venv-colab"
     lines = make(house, "-n", "test-colab").stdout.splitlines()
     assert lines[-1] == ask.format(colab, f"{colab}/bin/python -m pytest tests/browser")
+    assert lines[-2] == f"{colab}/bin/python -m pytest tests/launch/test_lone.py"
     lines = make(house, "-n", "test-browser").stdout
     assert "--require-hashes --no-deps -r requirements-browser.lock" in lines
     assert lines.splitlines()[-2:] == [
@@ -467,6 +470,38 @@ def test_colab_may_have_another_build_of_torch(house):
     assert "-r requirements-torch.txt" in lines and f"torch=={colab()['torch']}" not in lines
 
 
+@needs_make
+def test_a_class_and_lone_notebooks_are_tested_with_their_lock(house):
+    installed(house)
+    lines = make(house, "-n", "test-launch").stdout
+    assert "--require-hashes --no-deps -r requirements-launch.lock" in lines
+    assert lines.splitlines()[-2:] == [
+        ".venv/bin/python -m pytest tests/launch",
+        ".venv/bin/python tools/hub.py 2",
+    ]
+    assert make(house, "-n", "hub", "LEARNERS=7").stdout.endswith("tools/hub.py 7\n")
+
+
+@needs_make
+def test_the_address_comes_from_the_command_alone(house):
+    installed(house)
+    asked = make(house, "-n", "links", "REPO=owner/name", "TAG=v1.0", TAG="v0.9").stdout
+    assert asked.endswith("tools/links.py owner/name v1.0\n")
+    assert re.search(r"tools/links\.py *$", make(house, "-n", "links", TAG="v0.9").stdout.rstrip())
+
+
+@needs_make
+def test_the_canary_runs_every_test_with_the_newest_versions(house):
+    lines = make(house, "-n", "test-newest").stdout
+    extras = sorted(EXTRAS)
+    [installs] = re.findall(r"-e '\.\[(.*)\]'", lines)
+    assert sorted(installs.split(",")) == extras
+    folders = {path.name for path in (ROOT / "tests").iterdir() if list(path.glob("test_*.py"))}
+    assert folders == set(re.findall(r"-m pytest tests/(\w+)", lines))
+    assert "-m pytest tests --ignore" in lines and "--nbval" in lines
+    assert "make test-newest" in text(".github/workflows/canary.yml")
+
+
 # --- continuous integration
 
 
@@ -481,6 +516,7 @@ def test_ci_runs_every_target_and_stops_at_an_error():
         "make check",
         "make test-portable",
         "make test-references",
+        "make test-launch",
         f"command -v chromium >/dev/null || {{ {install}; }}",
         "make test-browser",
         'make test-colab COLAB_TORCH="-r requirements-torch.txt"',

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+from links import address, setup_cell
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError  # noqa: F401  what refresh raises
 
@@ -20,15 +21,6 @@ NOTEBOOKS = ROOT / "notebooks"
 PICTURE = ROOT / "docs" / "explorer.jpg"
 PICTURED = NOTEBOOKS / "02_sqrt_n_norm.ipynb"
 VIEW = "application/vnd.jupyter.widget-view+json"
-
-# The same cell in every notebook. Taking the helper from the checkout serves an editor whose
-# kernel is not the course's own environment.
-SETUP = """\
-import importlib.util
-import sys
-
-if importlib.util.find_spec("course_utils") is None:  # not installed: take it from this checkout
-    sys.path.insert(0, "..")"""
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -44,7 +36,7 @@ def refresh(path):
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         if "setup" in cell.metadata.get("tags", []):
-            cell.source = SETUP
+            cell.source = setup_cell(address())
     client(notebook, path.parent).execute()
     clean(notebook)
     nbformat.write(notebook, path)
