@@ -55,7 +55,7 @@ test-browser: .venv/.browser  ## test the notebooks in JupyterLab, in a Chromium
 	.venv/bin/python tools/chromium.py
 	.venv/bin/python -m pytest tests/browser
 
-test-launch: .venv/.launch  ## test lone notebooks, Binder's build, and a class on a JupyterHub
+test-launch: .venv/.launch .venv/.browser  ## test lone notebooks, Binder's build, and a class on a JupyterHub
 	.venv/bin/python -m pytest tests/launch
 	.venv/bin/python tools/hub.py 2
 

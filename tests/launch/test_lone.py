@@ -39,7 +39,11 @@ def test_a_lone_notebook_installs_the_helper_and_nothing_else(release, github, l
     assert not [o.text for o in outputs if o.get("name") == "stderr"]
     assert lone.versions() == before | {"course-utils": TAG[1:]}
     assert not (lone.packages / "course_utils").is_symlink()
-    again, error = lone.run(release / "notebooks" / name, redirect(DEAD))
+
+
+def test_the_second_time_nothing_is_installed(first, github, lone):
+    lone.run(first, github)
+    again, error = lone.run(first, redirect(DEAD))
     assert not error and setup_cell(again).outputs == []
 
 

@@ -1,0 +1,49 @@
+"""A learner has nothing but the class's link, and a browser."""
+
+import re
+
+import chromium
+import hub
+import pytest
+from playwright.sync_api import expect
+
+
+@pytest.fixture(scope="module")
+def opened():
+    """The page, some time after the link was followed: the notebook is there, with its kernel."""
+    if not chromium.find():
+        pytest.skip("no Chromium was found")
+    config = hub.config
+
+    def exposed(*arguments):
+        settings = config(*arguments)
+        settings["Spawner"]["args"].append("--LabApp.expose_app_in_browser=True")
+        return settings
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hub, "config", exposed)
+        with hub.running_hub() as served, chromium.browser() as chrome:
+            page = chrome.new_page(viewport=chromium.WINDOW)
+            page.set_default_timeout(120_000)
+            page.goto(hub.COURSE.pull(served.address))
+            page.get_by_label("Username").fill("some-learner")
+            page.get_by_label("Password").fill("any")
+            page.get_by_role("button", name="Sign in").click()
+            page.wait_for_function(chromium.LAB.ready)
+            yield page
+
+
+def test_the_link_opens_notebook_00_in_jupyterlab(opened):
+    assert re.search(r"/lab/tree/name/notebooks/00_start_here\.ipynb$", opened.url)
+    title = opened.locator(".jp-NotebookPanel h1")
+    expect(title).to_contain_text("00 · Start here")
+
+
+def test_its_first_explorer_moves(opened):
+    opened.evaluate(chromium.LAB.run)
+    opened.wait_for_function(chromium.LAB.ran)
+    assert opened.locator(chromium.LAB.errors).all_inner_texts() == []
+    explorer = chromium.ShownExplorer(opened, chromium.LAB.handle)
+    before = explorer.words.inner_text()
+    explorer.controls.get_by_role("button").first.press("Enter")
+    expect(explorer.words).not_to_have_text(before)
