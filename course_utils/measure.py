@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import os
 import statistics
 from typing import NamedTuple
@@ -393,10 +394,9 @@ def time_by_part(module, x, runs=10):
     def leave(*_):
         open_now.pop().__exit__(None, None, None)
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    gc.collect()  # now, and not while the clock runs
     try:
-        with torch.no_grad():
+        with _one_thread(), torch.no_grad():
             module(x)  # warm-up
             for name, part in module.named_modules():
                 hooks.append(part.register_forward_pre_hook(lambda *_, name=name: enter(name)))
@@ -405,7 +405,6 @@ def time_by_part(module, x, runs=10):
                 for _ in range(runs):
                     module(x)
     finally:
-        torch.set_num_threads(threads)
         for hook in hooks:
             hook.remove()
     on_gpu = x.device.type == "cuda"

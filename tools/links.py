@@ -149,13 +149,13 @@ def badges(at):
     """What README.md shows: two badges and what they promise, or how to come by them."""
     if not at.repository:
         return HOW_TO_SET
-    colab, binder = (
-        "colab.research.google.com/assets/colab-badge.svg",
-        "mybinder.org/badge_logo.svg",
-    )
+    colab = "https://colab.research.google.com/assets/colab-badge.svg"
+    binder = "https://mybinder.org/badge_logo.svg"
     return (
-        f"[![Open notebook 00 in Colab](https://{colab})]({at.colab(FIRST)})\n"
-        f"[![Open the course on Binder](https://{binder})]({at.binder(FIRST)})"
+        f"[![Open notebook 00 in Colab]({colab})]({at.colab(FIRST)})\n"
+        f"[![Open the course on Binder]({binder})]({at.binder(FIRST)})\n\n"
+        "Colab and Binder need nothing but a browser. A notebook works alone, too: its first cell\n"
+        "fetches the course's helper, and changes no other package."
     )
 
 
