@@ -78,6 +78,7 @@ test-newest:  ## run all tests with the newest versions allowed
 	.venv-newest/bin/python $(NBVAL)
 	.venv-newest/bin/python -m pytest tests/references
 	.venv-newest/bin/python -m pytest tests/launch
+	.venv-newest/bin/python tools/hub.py 2
 	$(call if_chromium,.venv-newest,.venv-newest/bin/python -m pytest tests/browser)
 
 check: .venv/.installed  ## lint the code and the notebooks, and check their format

@@ -1,8 +1,4 @@
-"""python -m course_utils: is this environment all right? Exit status 1 when something is to do.
-
-For each package: the version found, the versions wanted, and OK or what to do; then what torch was
-built for, and what it runs on here.
-"""
+"""python -m course_utils: is this environment all right, and what to do if not? Status 1: not."""
 
 import sys
 
@@ -10,11 +6,14 @@ from .notes import say
 
 try:
     from .environment import examine, torch_here
+
+    rows = examine()
 except ModuleNotFoundError as missing:
     name = missing.name.partition(".")[0]
-    sys.exit(f"{name} is missing: pip install {name}")
+    if name == "tomllib":  # came with the oldest Python allowed
+        sys.exit(f"Python {sys.version.split()[0]} is too old: start the course with a newer one")
+    sys.exit(f'{name} is missing: "{sys.executable}" -m pip install {name}')
 
-rows = examine()
 for name, found, wanted, advice in rows:
     say(f"{'✘' if advice else '✔'} {name:12} {found or '-':14} wanted {wanted:14} {advice or 'OK'}")
 problems = sum(bool(advice) for *_, advice in rows)

@@ -11,6 +11,8 @@ from packaging.version import InvalidVersion, Version
 from .notes import note
 
 NAME = "course-utils"
+# This Python's own pip: another one may come first on the path.
+PIP = f'"{sys.executable}" -m pip install'
 
 
 def check_environment():
@@ -41,7 +43,7 @@ def torch_here():
 
         torch.ones(2).sum()
     except Exception as problem:  # half an installation, or a system library that is missing
-        return False, f"torch does not start: {problem}. Try: pip install --force-reinstall torch"
+        return False, f"torch does not start: {problem}. Try: {PIP} --force-reinstall torch"
     versions = {"CUDA": torch.version.cuda, "ROCm": torch.version.hip}
     build = next((f"{name} {version}" for name, version in versions.items() if version), "the CPU")
     device = f"the CPU with {torch.get_num_threads()} threads, which is all that the course needs"
@@ -54,15 +56,15 @@ def torch_here():
 
 def _advice(name, have, want):
     if have is None:
-        return f"missing: pip install '{name}{want}'"
+        return f'missing: {PIP} "{name}{want}"'
     try:
         if want.contains(Version(have), prereleases=True):
             return ""
     except InvalidVersion:
-        return f"{have!r} is not a version: pip install --force-reinstall '{name}{want}'"
+        return f'{have!r} is not a version: {PIP} --force-reinstall "{name}{want}"'
     if name == "python":
         return f"{have} found, {want} needed: start Jupyter with a newer Python"
-    return f"{have} found, {want} needed: pip install '{name}{want}', then restart the kernel"
+    return f'{have} found, {want} needed: {PIP} "{name}{want}", then restart the kernel'
 
 
 def _version(name):

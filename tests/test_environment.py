@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import re
+import runpy
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 from course import ROOT
 
 from course_utils import environment
+from course_utils.environment import PIP
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def test_an_old_package_is_named_with_what_to_do(versions, capsys):
     assert not environment.check_environment()
     first, last = capsys.readouterr().out.splitlines()
     assert first == (
-        "✘ numpy  [1.26.4 found, >=2.0 needed: pip install 'numpy>=2.0', then restart the kernel]"
+        f'✘ numpy  [1.26.4 found, >=2.0 needed: {PIP} "numpy>=2.0", then restart the kernel]'
     )
     assert "numpy" not in last
 
@@ -40,7 +42,7 @@ def test_an_old_package_is_named_with_what_to_do(versions, capsys):
 def test_a_missing_package_is_named_with_what_to_do(monkeypatch):
     monkeypatch.setattr(environment, "_version", lambda name: None)
     advice = {name: advice for name, *_, advice in environment.examine()}
-    assert advice["torch"] == "missing: pip install 'torch>=2.8'"
+    assert advice["torch"] == f'missing: {PIP} "torch>=2.8"'
     assert advice["python"] == ""
 
 
@@ -59,7 +61,7 @@ def test_builds_and_pre_releases_of_torch_are_in_range(versions, version):
 def test_a_version_that_is_none_is_told_so(versions):
     versions["torch"] = "unknown"
     (advice,) = (advice for name, *_, advice in environment.examine() if name == "torch")
-    assert advice == "'unknown' is not a version: pip install --force-reinstall 'torch>=2.8'"
+    assert advice == f"'unknown' is not a version: {PIP} --force-reinstall \"torch>=2.8\""
 
 
 def test_an_uninstalled_checkout_knows_the_same_ranges(monkeypatch):
@@ -76,6 +78,8 @@ def test_the_command_prints_versions_and_succeeds():
     command = [sys.executable, "-m", "course_utils"]
     lines = subprocess.check_output(command, text=True, cwd=ROOT, encoding="utf-8").splitlines()
     *packages, torch, verdict = lines
+    version, wanted = importlib.metadata.version("numpy"), ">=2.0"
+    assert f"✔ numpy        {version:14} wanted {wanted:14} OK" in packages
     assert all(line.startswith("✔ ") and line.endswith(" OK") for line in packages)
     assert any(line.split()[1] == "torch" for line in packages)
     assert torch.startswith("✔ torch was built for ")
@@ -98,8 +102,37 @@ def test_the_command_speaks_without_torch_and_without_its_signs():
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
     )
     assert done.returncode == 1 and not done.stderr
-    assert re.search(r"^\? torch .*missing: pip install 'torch>=2.8'$", done.stdout, re.M)
+    advice = re.escape(f'missing: {PIP} "torch>=2.8"')
+    assert re.search(rf"^\? torch +- +wanted >=2.8 +{advice}$", done.stdout, re.M)
     assert done.stdout.endswith("\n1 to mend: see the ? above.\n") and "built" not in done.stdout
+
+
+def test_the_command_says_of_each_package_what_is_wrong(versions, capsys):
+    versions |= {"numpy": "1.26.4", "pillow": None}
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_module("course_utils", run_name="__main__")
+    assert stopped.value.code == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("✘")] == ["numpy", "pillow"]
+    assert (
+        "✘ numpy        1.26.4         wanted >=2.0          1.26.4 found, >=2.0 needed: "
+        f'{PIP} "numpy>=2.0", then restart the kernel'
+    ) in lines
+    assert (
+        f'✘ pillow       -              wanted >=10           missing: {PIP} "pillow>=10"' in lines
+    )
+    assert lines[-1] == "2 to mend: see the ✘ above."
+
+
+def test_a_torch_that_cannot_add_is_told_so(monkeypatch):
+    import torch
+
+    def broken(*_):
+        raise RuntimeError("no kernel image is available")
+
+    monkeypatch.setattr(torch, "ones", broken)
+    works, sentence = environment.torch_here()
+    assert not works and "no kernel image is available" in sentence and PIP in sentence
 
 
 def test_the_command_speaks_without_packaging_too():
@@ -110,7 +143,22 @@ def test_the_command_speaks_without_packaging_too():
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 1
-    assert re.fullmatch(r"packaging is missing: pip install packaging\n", done.stderr)
+    assert done.stderr == f"packaging is missing: {PIP} packaging\n"
+
+
+def test_a_python_that_is_too_old_to_read_the_ranges_is_told_so():
+    code = (
+        "import runpy, sys; sys.modules['tomllib'] = None\n"
+        "import importlib.metadata as m\n"
+        "def missing(name): raise m.PackageNotFoundError(name)\n"
+        "m.metadata = missing\n"
+        "runpy.run_module('course_utils', run_name='__main__')"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Python {sys.version.split()[0]} is too old: start the course")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.fixture
@@ -158,5 +206,5 @@ def test_a_torch_that_does_not_start_is_told_so_and_counts():
     )
     assert done.returncode == 1
     *_, torch, verdict = done.stdout.splitlines()
-    assert torch.startswith("✘ torch does not start: libgomp.so.1 is missing. Try: pip install")
+    assert torch.startswith(f"✘ torch does not start: libgomp.so.1 is missing. Try: {PIP}")
     assert verdict == "1 to mend: see the ✘ above."

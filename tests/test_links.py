@@ -77,46 +77,75 @@ def test_a_link_that_disagrees_is_found(released, name, old, new):
 def test_another_release_leaves_nothing_of_the_one_before(released):
     links.main(["some-one/else.where", "v2.0rc1"], released)
     for name, text in state(released).items():
-        assert not re.search(r"owner/name|v1\.2|\"1\.2\"", text.replace(links.HOW_TO_SET, "")), name
+        assert not re.search(r"owner/name|v1\.2|\"1\.2\"", text), name
     assert links.address(released) == ("https://github.com/some-one/else.where", "2.0rc1")
 
 
-def test_a_course_without_an_address_says_how_to_set_it(copy):
-    text = re.sub(r"\[project\.urls\]\n.*\n\n", "", links.read(copy / "pyproject.toml"))
+@pytest.fixture
+def unset(copy):
+    """The same without an address."""
+    text = re.sub(r"\[project\.urls\]\n(.+\n)*\n", "", links.read(copy / "pyproject.toml"))
     (copy / "pyproject.toml").write_text(text, encoding="utf-8")
     links.main([], copy)
+    return copy
+
+
+def test_a_course_without_an_address_says_how_to_set_it(unset):
     for name in ("README.md", "docs/teaching.md"):
-        assert "make links REPO=owner/name TAG=v1.0" in links.read(copy / name)
-    for name, text in state(copy).items():
+        assert "make links REPO=owner/name TAG=v1.0" in links.read(unset / name)
+    for name, text in state(unset).items():
         assert not re.search(r"mybinder\.org/v2|colab\.research|git\+https", text), name
 
 
-def addresses(folder):
-    """The addresses that a learner may follow: (file, its https links to Colab, Binder, a hub)."""
-    for name, text in state(folder).items():
-        for found in re.findall(r"https://[^\s)\"`]+", text):
-            if re.match(r"https://(colab\.research|mybinder\.org/v2|HUB)", found):
-                yield name, found
+def addresses(text):
+    """The addresses in a text that open this course or a page of it."""
+    for found in re.findall(r"https://[^\s)\"`\\]+", text):
+        page = re.match(r"https://github\.com/[\w.-]+/[\w.-]+/(?:blob|tree|raw)/[^/]+/?(.*)", found)
+        opens = re.match(r"https://(colab\.research\.google\.com/g|mybinder\.org/v2|HUB)", found)
+        if opens or (page and (not page[1] or (ROOT / page[1]).exists())):
+            yield found
 
 
-def test_each_link_names_the_release_and_a_notebook_that_is_there(released):
-    found = dict.fromkeys(HOLDERS, 0)
-    for name, link in addresses(released):
-        if link.endswith("colab-badge.svg"):
-            continue
-        found[name] += 1
-        asked = urlsplit(link)
-        query = {key: value for key, [value] in parse_qs(asked.query).items()}
-        tag = query.get("branch", "").removeprefix("class-") or "v1.2"
-        assert tag == "v1.2" and ("v1.2" in asked.path or query["branch"])
-        opened = query.get("urlpath", asked.path).rpartition("notebooks/")[2]
-        assert (released / "notebooks" / opened).is_file(), link
+def opened(link):
+    """(owner/name, the tag, the path of the file) that a link leads to."""
+    asked = urlsplit(unquote(link))
+    query = {key: value for key, [value] in parse_qs(urlsplit(link).query).items()}
+    if asked.netloc == "HUB":
+        path = query["urlpath"].partition("name/")[2]
+        return query["repo"].removeprefix(links.GITHUB), query["branch"][len("class-") :], path
+    if asked.netloc == "mybinder.org":
+        _, _, _, owner, name, tag = asked.path.split("/")
+        return f"{owner}/{name}", tag, query["urlpath"].removeprefix("lab/tree/")
+    parts = asked.path.removeprefix("/github").split("/", 5)
+    return "/".join(parts[1:3]), parts[4], "".join(parts[5:])
+
+
+def test_each_link_names_the_release_and_a_file_that_is_there(released):
+    for name, text in state(released).items():
+        found = [opened(link) for link in addresses(text)]
+        for repository, tag, path in found:
+            assert (repository, tag) == ("owner/name", "v1.2"), name
+            assert not path or (released / path).is_file(), path
+        paths = [path for *_, path in found]
         if name.endswith(".ipynb"):
-            assert opened == name.partition("/")[2], "it opens another notebook"
-    assert found == {
-        name: 2 if name.endswith(("README.md", ".ipynb")) else int("teaching" in name)
-        for name in HOLDERS
-    }
+            assert paths == [name, name, ""], "Colab, Binder, the whole course"
+        else:
+            first = {"README.md": 2, "docs/teaching.md": 1}
+            assert paths == [links.FIRST] * first.get(name, 0)
+
+
+def test_no_page_links_to_this_course_in_another_way():
+    at = links.address()
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *NOTEBOOKS]:
+        for link in addresses(links.read(path)):
+            assert opened(link)[:2] == (at.name, at.tag), f"{path.name}: {link}"
+
+
+def test_a_link_to_a_fork_or_a_branch_is_found():
+    for link in ("other/fork/blob/v1.2/docs/contributing.md", "owner/name/tree/main"):
+        (found,) = addresses(f"[the guide](https://github.com/{link})")
+        assert opened(found)[:2] != ("owner/name", "v1.2")
+    assert not list(addresses("https://github.com/karpathy/llama2.c/blob/master/model.py"))
 
 
 def test_the_links_are_those_that_the_hosts_read():
@@ -132,6 +161,7 @@ def test_the_links_are_those_that_the_hosts_read():
         "https://hub.example.org/hub/user-redirect/git-pull?repo=https://github.com/owner/name"
         "&branch=class-v1.2&urlpath=lab/tree/name/notebooks/00_start_here.ipynb"
     )
+    assert at.at_tag() == "https://github.com/owner/name/tree/v1.2"
 
 
 def test_outputs_and_all_other_cells_stay(copy):
@@ -147,8 +177,9 @@ def test_outputs_and_all_other_cells_stay(copy):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["owner/name"], "both are needed"),
-        (["owner", "v1.0"], "REPO=owner: owner/name"),
+        (["owner/name", "v1.0", "v1.1"], "one REPO=owner/name and one TAG=v1.0"),
+        (["owner", "v1.0"], "one REPO=owner/name and one TAG=v1.0"),
+        (["owner/name", "owner/name"], "one REPO=owner/name and one TAG=v1.0"),
         (["https://github.com/owner/name", "v1.0"], "owner/name is needed"),
         (["owner/name.git", "v1.0"], "owner/name is needed"),
         (["owner/..", "v1.0"], "owner/name is needed"),
@@ -159,7 +190,7 @@ def test_outputs_and_all_other_cells_stay(copy):
         (["owner/name", "v01"], "v and a version"),
         (["owner/name", "main"], "v and a version"),
         (["owner/name", "v1.0\n"], "v and a version"),
-        (["", ""], "REPO="),
+        (["", ""], "one REPO=owner/name"),
     ],
 )
 def test_a_wrong_address_gets_a_sentence_and_changes_nothing(copy, arguments, says):
@@ -183,5 +214,54 @@ def test_a_file_without_its_place_is_named_and_nothing_changes(copy, name):
 
 def test_a_released_setup_cell_fits_the_house(released):
     source = links.setup_cell(links.address(released))
-    assert len(source.splitlines()) <= 18
+    assert len(source.splitlines()) <= 20
     assert max(map(len, source.splitlines())) <= 100
+
+
+def test_what_is_not_said_stays(released):
+    links.main(["v1.3"], released)
+    assert links.address(released) == ("https://github.com/owner/name", "1.3")
+    links.main(["my/fork"], released)
+    assert links.address(released) == ("https://github.com/my/fork", "1.3")
+
+
+def test_without_an_address_a_tag_alone_is_not_enough(unset):
+    before = state(unset)
+    with pytest.raises(SystemExit, match="REPO=: owner/name is needed"):
+        links.main(["v1.0"], unset)
+    assert state(unset) == before
+
+
+@pytest.mark.parametrize(
+    "repository",
+    [
+        "https://gitlab.com/owner/name",
+        "git@github.com:owner/name",
+        "https://github.com/owner/name/",
+        "https://github.com/owner/name.git",
+    ],
+)
+def test_an_address_that_was_written_by_hand_is_checked_too(released, repository):
+    text = links.read(released / "pyproject.toml")
+    text = text.replace("https://github.com/owner/name", repository)
+    (released / "pyproject.toml").write_text(text, encoding="utf-8")
+    before = state(released)
+    with pytest.raises(SystemExit, match=r"owner/name is needed|must begin with"):
+        links.main([], released)
+    assert state(released) == before
+
+
+def test_other_addresses_in_pyproject_stay(unset):
+    path = unset / "pyproject.toml"
+    text = links.read(path)
+    more = (
+        '[project.urls]\nDocumentation = "https://example.org"\n\n[project.optional-dependencies]'
+    )
+    path.write_text(text.replace("[project.optional-dependencies]", more), encoding="utf-8")
+    links.main(["owner/name", "v1.2"], unset)
+    links.main(["owner/name", "v1.2"], unset)
+    urls = links.tomllib.loads(links.read(path))["project"]["urls"]
+    assert urls == {
+        "Documentation": "https://example.org",
+        "Repository": "https://github.com/owner/name",
+    }

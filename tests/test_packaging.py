@@ -4,6 +4,7 @@ Nothing here needs the network: where make would install something, `make -n` or
 Python shows what it would do, in a folder of its own.
 """
 
+import ast
 import os
 import re
 import shutil
@@ -100,6 +101,20 @@ def test_the_oldest_versions_are_the_lower_bounds():
     ).stdout
     lowest = {line.split("==")[0]: Version(line.split("==")[1]) for line in output.splitlines()}
     assert lowest == {name: lower(specifier) for name, specifier in RANGES.items()}
+
+
+def test_the_helper_imports_nothing_that_is_not_asked_for():
+    """A lone notebook has only what pyproject.toml's dependencies bring."""
+    asked = {Requirement(line).name for line in PYPROJECT["project"]["dependencies"]}
+    asked = (asked - {"pillow"}) | {"PIL", "IPython", "traitlets"}  # ipywidgets brings two
+    for path in (ROOT / "course_utils").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names.append(node.module)
+            for name in (name.partition(".")[0] for name in names):
+                known = {*asked, *sys.stdlib_module_names, "course_utils"}
+                assert name in known, f"{path.name} imports {name}"
 
 
 # --- requirements.lock
@@ -500,6 +515,7 @@ def test_the_canary_runs_every_test_with_the_newest_versions(house):
     folders = {path.name for path in (ROOT / "tests").iterdir() if list(path.glob("test_*.py"))}
     assert folders == set(re.findall(r"-m pytest tests/(\w+)", lines))
     assert "-m pytest tests --ignore" in lines and "--nbval" in lines
+    assert "tools/hub.py 2" in lines
     assert "make test-newest" in text(".github/workflows/canary.yml")
 
 

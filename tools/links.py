@@ -2,6 +2,7 @@
 
     python tools/links.py                      as pyproject.toml says
     python tools/links.py owner/name v1.0      say so first: that repository, that release
+    python tools/links.py v1.1                 what is not said stays: here the repository
 
 pyproject.toml alone knows the address: [project.urls] Repository, and the version, whose tag is
 "v" and the version. From it come the launch line and the setup cell of each notebook, the badges
@@ -25,18 +26,20 @@ GITHUB = "https://github.com/"
 BEGIN, END = "<!-- links: written by make links -->", "<!-- /links -->"
 LAUNCH = r"^Run it in \[Colab\].*\n\n"  # a notebook's launch line
 
-HOW_TO_SET = (
-    "For one-click links to Colab and Binder, say where this copy of the course lives: "
-    "`make links REPO=owner/name TAG=v1.0`."
+UNSET = (
+    "Links that open the course in one click come here with `make links REPO=owner/name TAG=v1.0`: "
+    "see [Publish a release]({}#publish-a-release)."
 )
 
+NO_LESSON = "# Run this first, and read on below: it finds course_utils, the helper of this course."
 AT_HOME = """\
-if Path("../course_utils").is_dir():  # the notebook lies in its course
+if Path("../course_utils/__init__.py").exists():  # the notebook lies in its course
     sys.path.insert(0, str(Path("..").resolve()))
 """
 
 # The setup cell of a course that does not know its address.
 WITHOUT_ADDRESS = f"""\
+{NO_LESSON}
 import importlib.util
 import sys
 from pathlib import Path
@@ -47,6 +50,7 @@ elif importlib.util.find_spec("course_utils") is None:
 
 # And of one that does. --no-deps: nobody's torch, numpy or ipywidgets is touched.
 WITH_ADDRESS = f"""\
+{NO_LESSON}
 import site
 import subprocess
 import sys
@@ -63,7 +67,8 @@ elif not any(d.version == "$version" for d in distributions(name="course-utils")
         needs = "This takes git and the internet. Behind a proxy, run %env HTTPS_PROXY=… first; "
         needs += "offline, open the notebook in a copy of the whole course."
         raise RuntimeError(f"{{done.stderr}}\\n{{needs}}")
-    site.addsitedir(site.getusersitepackages())  # where pip writes if it may not elsewhere"""
+    if site.ENABLE_USER_SITE:  # where pip writes if it may not elsewhere
+        site.addsitedir(site.getusersitepackages())"""
 
 
 class Address(NamedTuple):
@@ -117,7 +122,10 @@ def _address(pyproject):
     project = tomllib.loads(pyproject)["project"]
     if "version" not in project:
         raise ValueError("pyproject.toml: it has no version")
-    return Address(project.get("urls", {}).get("Repository", ""), project["version"])
+    at = Address(project.get("urls", {}).get("Repository", ""), project["version"])
+    if at.repository and not at.repository.startswith(GITHUB):
+        raise ValueError(f"pyproject.toml: Repository must begin with {GITHUB}")
+    return asked_for(at.name, at.tag) if at.repository else at
 
 
 def asked_for(repo, tag):
@@ -127,6 +135,15 @@ def asked_for(repo, tag):
     if not re.fullmatch(r"v(0|[1-9]\d*)(\.(0|[1-9]\d*))*((a|b|rc)(0|[1-9]\d*))?", tag):
         raise ValueError(f"TAG={tag}: v and a version is needed, as in v1.0 or v2.1rc1")
     return Address(GITHUB + repo, tag[1:])
+
+
+def both(arguments, at):
+    """owner/name and the tag; what is not among the arguments is as it was."""
+    names = [argument for argument in arguments if "/" in argument]
+    tags = [argument for argument in arguments if "/" not in argument]
+    if len(names) > 1 or len(tags) > 1:
+        raise ValueError(f"{' '.join(arguments)}: one REPO=owner/name and one TAG=v1.0 are needed")
+    return *(names or [at.name]), *(tags or [at.tag])
 
 
 def setup_cell(at):
@@ -148,21 +165,21 @@ def launch_line(at, notebook):
 def badges(at):
     """What README.md shows: two badges and what they promise, or how to come by them."""
     if not at.repository:
-        return HOW_TO_SET
+        return UNSET.format("docs/contributing.md")
     colab = "https://colab.research.google.com/assets/colab-badge.svg"
     binder = "https://mybinder.org/badge_logo.svg"
     return (
         f"[![Open notebook 00 in Colab]({colab})]({at.colab(FIRST)})\n"
         f"[![Open the course on Binder]({binder})]({at.binder(FIRST)})\n\n"
-        "Colab and Binder need nothing but a browser. A notebook works alone, too: its first cell\n"
-        "fetches the course's helper, and changes no other package."
+        "Binder needs nothing but a browser, Colab a Google account too. A notebook works alone,\n"
+        "too: its first cell fetches the course's helper, and changes no other package."
     )
 
 
 def class_link(at):
     """What docs/teaching.md shows: the link for learners, with the hub's name to be put in."""
     if not at.repository:
-        return HOW_TO_SET
+        return UNSET.format("contributing.md")
     return f"```text\n{at.pull('https://HUB')}\n```"
 
 
@@ -187,10 +204,11 @@ def in_notebook(text, name, at):
 def in_pyproject(text, at):
     """pyproject.toml's text with the version and [project.urls]."""
     text = re.sub(r'^version = ".*"$', f'version = "{at.version}"', text, flags=re.M)
-    text = re.sub(r"^\[project\.urls\]\n(.+\n)*\n", "", text, flags=re.M)
-    if at.repository:
-        below = "[project.optional-dependencies]"
-        text = text.replace(below, f'[project.urls]\nRepository = "{at.repository}"\n\n{below}')
+    head, below = "[project.urls]\n", "[project.optional-dependencies]\n"
+    if at.repository and head not in text:
+        text = text.replace(below, f"{head}\n{below}")
+    line = f'Repository = "{at.repository}"\n' if at.repository else ""
+    text = re.sub(r'^Repository = ".*"\n', "", text, flags=re.M).replace(head, head + line)
     if _address(text) != at:
         raise ValueError("its version, or where [project.urls] belongs, is not found")
     return text
@@ -228,10 +246,10 @@ def read(path):
 
 
 def main(arguments, root=ROOT):
-    if len(arguments) not in (0, 2):
-        sys.exit("both are needed, as in: make links REPO=owner/name TAG=v1.0")
     try:
-        at = asked_for(*arguments) if arguments else address(root)
+        at = address(root)
+        if arguments:
+            at = asked_for(*both(arguments, at))
         said = texts(root, at)
     except ValueError as problem:
         sys.exit(str(problem))

@@ -1,6 +1,9 @@
 """A course that has an address, as its release would be, and git sent there instead of GitHub."""
 
 import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import links
 import pytest
@@ -10,37 +13,41 @@ from elsewhere import REPO, TAG, Lone, git, redirect
 
 @pytest.fixture(scope="session")
 def release(tmp_path_factory):
-    """The folder of a release: the course's own files, with links written for REPO and TAG.
-
-    Its helper asks for a package that does not exist, so that nothing but --no-deps installs it.
-    """
+    """The folder of a release: the course's own files, with links written for REPO and TAG."""
     folder = tmp_path_factory.mktemp("release") / "course"
     files = git("ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).splitlines()
     for name in files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, folder / name)
-    links.main([REPO, TAG], folder)
-    pyproject = folder / "pyproject.toml"
-    text = links.read(pyproject).replace(
-        "dependencies = [", 'dependencies = [\n"no-such-package",', 1
-    )
-    pyproject.write_text(text, encoding="utf-8")
-    git("init", cwd=folder)
-    git("add", "--all", cwd=folder)
-    git("commit", "-m", "a release", cwd=folder)
-    git("tag", TAG, cwd=folder)
-    git("branch", links.address(folder).branch, cwd=folder)
-    return folder
+    command = [sys.executable, folder / "tools" / "links.py", REPO, TAG]
+    said = subprocess.check_output(command, text=True, encoding="utf-8")
+    commands = [line.split()[1:] for line in said.splitlines() if line.startswith("  git ")]
+    return SimpleNamespace(folder=folder, commands=commands)
 
 
 @pytest.fixture(scope="session")
-def github(release):
-    """Variables that send git to a bare copy of the release wherever it asks for GitHub."""
-    bare = release.parent / "github" / f"{REPO}.git"
-    git("clone", "--bare", release, bare)
+def github(release, tmp_path_factory):
+    """Variables that send git to a bare repository wherever it asks for GitHub.
+
+    The release was pushed there with the commands that `make links` prints. Its helper asks for a
+    package that does not exist, so that nothing but --no-deps installs it.
+    """
+    home = tmp_path_factory.mktemp("github")
+    bare, source = home / f"{REPO}.git", home / "source"
+    git("init", "--bare", bare)
     git("config", "uploadpack.allowFilter", "true", cwd=bare)  # as on GitHub, which pip asks for
-    return redirect((release.parent / "github").as_uri())
+    shutil.copytree(release.folder, source)
+    pyproject = source / "pyproject.toml"
+    one, more = "dependencies = [", 'dependencies = [\n"no-such-package",'
+    pyproject.write_text(links.read(pyproject).replace(one, more, 1), encoding="utf-8")
+    git("init", cwd=source)
+    git("add", "--all", cwd=source)
+    git("commit", "-m", "a release", cwd=source)
+    git("remote", "add", "origin", bare, cwd=source)
+    for command in release.commands:
+        git(*command, cwd=source)
+    return redirect(home.as_uri())
 
 
 @pytest.fixture

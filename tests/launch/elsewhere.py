@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import links
+from course import tags
 
 REPO, TAG = "some-owner/some-course", "v1.0"  # of the release that the tests make
 
@@ -66,17 +67,33 @@ class Lone:
         """name -> version of each package that is installed there."""
         return dict(line.split() for line in self.ask(VERSIONS).splitlines())
 
-    def run(self, notebook, variables, edit=None):
-        """Put a notebook there and run its cells. edit: (old, new) text in its setup cell.
+    def run(self, notebook, variables, edit=lambda source: source):
+        """Put a notebook there and run its cells. edit: what to make of its setup cell's source.
 
-        Returns the notebook with its outputs and, when a cell failed, the error; else None.
+        Returns the notebook with its outputs and, when a cell failed, the error; else "".
         """
         path = self.folder / notebook.name
-        text = links.read(notebook)
-        assert edit is None or edit[0] in text
-        path.write_text(text.replace(*edit) if edit else text, encoding="utf-8")
+        opened = links.nbformat.read(notebook, as_version=4)
+        setup = setup_cell(opened)
+        setup.source = edit(setup.source)
+        links.nbformat.write(opened, path)
         error = self.ask(EXECUTE.format(notebook.name), **variables)
         return links.nbformat.read(path, as_version=4), error
+
+
+def setup_cell(notebook):
+    (cell,) = (cell for cell in notebook.cells if "setup" in tags(cell))
+    return cell
+
+
+def replaced(old, new):
+    """An edit for Lone.run; the old text must be there."""
+
+    def edit(source):
+        assert old in source
+        return source.replace(old, new)
+
+    return edit
 
 
 PACKAGES = "import sysconfig; print(sysconfig.get_path('purelib'))"
@@ -97,6 +114,6 @@ def environment(variables):
     """This process's variables without what leads to the helper, and these."""
     ours = {"PYTHONPATH", "VIRTUAL_ENV", "JUPYTER_PATH"}
     inherited = {key: value for key, value in os.environ.items() if key not in ours}
-    # No index, and the build's setuptools from here: the tests need no network.
+    # No index, and (a 0 says so) no isolated build, which would fetch setuptools.
     offline = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
     return inherited | offline | variables

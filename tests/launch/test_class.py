@@ -1,10 +1,13 @@
 """A learner has nothing but the class's link, and a browser."""
 
 import re
+import subprocess
+import sys
 
 import chromium
 import hub
 import pytest
+from elsewhere import REPO, TAG, environment
 from playwright.sync_api import expect
 
 
@@ -47,3 +50,18 @@ def test_its_first_explorer_moves(opened):
     before = explorer.words.inner_text()
     explorer.controls.get_by_role("button").first.press("Enter")
     expect(explorer.words).not_to_have_text(before)
+
+
+@pytest.mark.parametrize(("ref", "again"), [("class-v1.0", True), (TAG, False)])
+def test_a_class_pulls_a_branch_because_a_tag_comes_only_once(github, tmp_path, ref, again):
+    code = "import sys; from nbgitpuller.pull import GitPuller\n"
+    code += "for line in GitPuller(sys.argv[1], 'copy', branch=sys.argv[2]).pull(): print(line)"
+    pull = [sys.executable, "-c", code, f"https://github.com/{REPO}", ref]
+    results = [
+        subprocess.run(
+            pull, cwd=tmp_path, env=environment(github), check=False, capture_output=True
+        )
+        for _ in range(2)
+    ]
+    assert [result.returncode == 0 for result in results] == [True, again]
+    assert (tmp_path / "copy" / hub.FIRST).is_file()

@@ -3,12 +3,16 @@
 GitHub is a bare repository on this disk, to which git is sent by its own configuration.
 """
 
+import shutil
+import socket
 import sys
+import threading
+from pathlib import Path
 
 import links
 import pytest
-from course import NOTEBOOKS, tags
-from elsewhere import REPO, TAG, redirect
+from course import NOTEBOOKS
+from elsewhere import REPO, TAG, redirect, replaced, setup_cell
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="links to packages need rights there"
@@ -17,21 +21,16 @@ SOURCE = f"git+https://github.com/{REPO}@{TAG}"
 DEAD = "http://127.0.0.1:9"  # where nobody listens
 
 
-def setup_cell(notebook):
-    (cell,) = (cell for cell in notebook.cells if "setup" in tags(cell))
-    return cell
-
-
 @pytest.fixture
 def first(release):
-    return release / "notebooks" / NOTEBOOKS[0].name
+    return release.folder / "notebooks" / NOTEBOOKS[0].name
 
 
 @pytest.mark.parametrize("name", [path.name for path in NOTEBOOKS])
 def test_a_lone_notebook_installs_the_helper_and_nothing_else(release, github, lone, name):
     before = lone.versions()
     assert "course-utils" not in before and {"torch", "numpy", "ipywidgets"} <= before.keys()
-    notebook, error = lone.run(release / "notebooks" / name, github)
+    notebook, error = lone.run(release.folder / "notebooks" / name, github)
     assert not error
     (output,) = setup_cell(notebook).outputs
     assert output.text == f"Installing course_utils, and nothing else, from {SOURCE}\n"
@@ -48,7 +47,7 @@ def test_the_second_time_nothing_is_installed(first, github, lone):
 
 
 def test_without_no_deps_it_would_ask_for_more(first, github, lone):
-    _, error = lone.run(first, github, edit=('\\"--no-deps\\", ', ""))
+    _, error = lone.run(first, github, edit=replaced('"--no-deps", ', ""))
     assert "no-such-package" in error and "course-utils" not in lone.versions()
 
 
@@ -66,7 +65,7 @@ def test_an_older_helper_is_replaced(first, github, lone):
     [
         (redirect(DEAD), "127.0.0.1"),
         ({"HTTPS_PROXY": DEAD, "https_proxy": DEAD, "GIT_TERMINAL_PROMPT": "0"}, "127.0.0.1"),
-        ({"PATH": "/nowhere"}, "git"),
+        ({"PATH": "/nowhere"}, "Cannot find command 'git'"),
     ],
     ids=["offline", "proxy", "no git"],
 )
@@ -77,8 +76,25 @@ def test_what_went_wrong_and_what_helps_is_said(first, lone, variables, why):
     assert setup_cell(notebook).outputs[0].text.startswith("Installing course_utils")
 
 
+def test_a_proxy_that_is_set_in_the_notebook_is_asked(first, lone):
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        asked = []
+
+        def refuse():
+            visitor, _ = proxy.accept()
+            with visitor:
+                asked.append(visitor.recv(100))
+
+        threading.Thread(target=refuse, daemon=True).start()
+        address = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        line = f"%env HTTPS_PROXY={address}\n"
+        _, error = lone.run(first, {}, edit=lambda source: line + source)
+    assert asked[0].startswith(b"CONNECT github.com:443")
+    assert "Behind a proxy" in error
+
+
 def test_a_tag_that_is_not_there_is_named(first, github, lone):
-    _, error = lone.run(first, github, edit=(f"@{TAG}", "@v9.9"))
+    _, error = lone.run(first, github, edit=replaced(f"@{TAG}", "@v9.9"))
     assert "v9.9" in error and "offline, open" in error
 
 
@@ -91,8 +107,19 @@ def test_where_pip_may_write_only_into_the_users_folder(first, github, lone):
     assert list((lone.folder / "user").rglob("course_utils/layers.py"))
 
 
+def test_an_environment_of_ones_own_stays_ones_own(first, github, lone):
+    """No folder of the user's comes into a plain virtual environment."""
+    user = {"PYTHONUSERBASE": str(lone.folder / "user")}
+    packages = lone.ask("import site; print(site.getusersitepackages())", **user)
+    Path(packages).mkdir(parents=True)
+    probe = "\nassert not [path for path in sys.path if '/user/' in path]"
+    _, error = lone.run(first, github | user, edit=lambda source: source + probe)
+    assert not error
+
+
 def test_in_the_whole_course_nothing_is_installed(release, lone):
-    lone.folder = release / "notebooks"
-    notebook, error = lone.run(release / "notebooks" / NOTEBOOKS[0].name, redirect(DEAD))
+    shutil.copytree(release.folder / "course_utils", lone.folder.parent / "course_utils")
+    shutil.copy(release.folder / "pyproject.toml", lone.folder.parent)
+    notebook, error = lone.run(release.folder / "notebooks" / NOTEBOOKS[0].name, redirect(DEAD))
     assert not error and setup_cell(notebook).outputs == []
     assert "course-utils" not in lone.versions()
