@@ -42,15 +42,15 @@ def torch_here():
         import torch
 
         torch.ones(2).sum()
-    except Exception as problem:  # half an installation, or a system library that is missing
+        versions = {"CUDA": torch.version.cuda, "ROCm": torch.version.hip}
+        build = next((f"{name} {version}" for name, version in versions.items() if version), "CPUs")
+        device = f"the CPU, {torch.get_num_threads()} threads, which is all that the course needs"
+        if torch.cuda.is_available():
+            device = torch.cuda.get_device_name()
+        elif torch.backends.mps.is_available():
+            device = "Apple's GPU (mps)"
+    except Exception as problem:  # half an installation, a missing system library, a broken GPU
         return False, f"torch does not start: {problem}. Try: {PIP} --force-reinstall torch"
-    versions = {"CUDA": torch.version.cuda, "ROCm": torch.version.hip}
-    build = next((f"{name} {version}" for name, version in versions.items() if version), "the CPU")
-    device = f"the CPU with {torch.get_num_threads()} threads, which is all that the course needs"
-    if torch.cuda.is_available():
-        device = torch.cuda.get_device_name()
-    elif torch.backends.mps.is_available():
-        device = "Apple's GPU (mps)"
     return True, f"torch was built for {build}; here it has {device}"
 
 
@@ -75,16 +75,16 @@ def _version(name):
 
 
 def _wanted():
-    """Ranges for Python and the packages: from the installed package, else from the checkout."""
-    try:
-        meta = importlib.metadata.metadata(NAME)
-        python, lines = meta["Requires-Python"], importlib.metadata.requires(NAME)
-    except importlib.metadata.PackageNotFoundError:
+    """Ranges for Python and the packages: from the checkout, else from the installed package."""
+    pyproject = Path(__file__).parents[1] / "pyproject.toml"
+    if pyproject.exists():
         import tomllib  # not there in the Pythons that are too old
 
-        pyproject = Path(__file__).parents[1] / "pyproject.toml"
         project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
         python, lines = project["requires-python"], project["dependencies"]
+    else:
+        meta = importlib.metadata.metadata(NAME)
+        python, lines = meta["Requires-Python"], importlib.metadata.requires(NAME)
     requirements = [Requirement(line) for line in lines]
     needed = [r for r in requirements if not r.marker or r.marker.evaluate({"extra": ""})]
     return SpecifierSet(python), needed

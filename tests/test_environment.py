@@ -64,14 +64,10 @@ def test_a_version_that_is_none_is_told_so(versions):
     assert advice == f"'unknown' is not a version: {PIP} --force-reinstall \"torch>=2.8\""
 
 
-def test_an_uninstalled_checkout_knows_the_same_ranges(monkeypatch):
-    installed = environment.examine()
-
-    def not_installed(name):
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(environment.importlib.metadata, "metadata", not_installed)
-    assert environment.examine() == installed
+def test_a_checkout_and_an_installed_helper_know_the_same_ranges(monkeypatch):
+    checkout = environment.examine()
+    monkeypatch.setattr(environment.Path, "exists", lambda self: False)
+    assert environment.examine() == checkout
 
 
 def test_the_command_prints_versions_and_succeeds():
@@ -149,9 +145,6 @@ def test_the_command_speaks_without_packaging_too():
 def test_a_python_that_is_too_old_to_read_the_ranges_is_told_so():
     code = (
         "import runpy, sys; sys.modules['tomllib'] = None\n"
-        "import importlib.metadata as m\n"
-        "def missing(name): raise m.PackageNotFoundError(name)\n"
-        "m.metadata = missing\n"
         "runpy.run_module('course_utils', run_name='__main__')"
     )
     command = [sys.executable, "-c", code]
@@ -177,7 +170,7 @@ def test_torchs_build_and_device_are_said(builds, monkeypatch):
     import torch
 
     works, sentence = environment.torch_here()
-    assert works and sentence.startswith("torch was built for the CPU; here it has the CPU with ")
+    assert works and sentence.startswith("torch was built for CPUs; here it has the CPU, ")
     builds("cuda", "12.8")
     assert "built for CUDA 12.8; here it has the CPU" in environment.torch_here()[1]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

@@ -63,7 +63,7 @@ def test_written_links_agree_and_written_again_change_nothing(released):
         ("notebooks/03_precision_and_dtype.ipynb", "03_precision_and_dtype.ipynb)", "03.ipynb)"),
         ("notebooks/07_fused_gate_up.ipynb", "owner/name@v1.2", "owner/name@main"),
         ("notebooks/07_fused_gate_up.ipynb", "--no-deps", "--upgrade"),
-        ("notebooks/07_fused_gate_up.ipynb", 'd.version == \\"1.2\\"', 'd.version == \\"1.1\\"'),
+        ("notebooks/07_fused_gate_up.ipynb", '[\\"1.2\\"]', '[\\"1.1\\"]'),
     ],
 )
 def test_a_link_that_disagrees_is_found(released, name, old, new):
@@ -201,6 +201,53 @@ def test_a_wrong_address_gets_a_sentence_and_changes_nothing(copy, arguments, sa
     assert state(copy) == before
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("README.md", "## What is in it", f"{links.END}\n\n## What is in it"),
+        ("README.md", links.BEGIN, ""),
+        ("CITATION.cff", "\nversion:", "\nedition:"),
+        ("CITATION.cff", "\nversion:", "\nversion: 1\nversion:"),
+        ("notebooks/02_sqrt_n_norm.ipynb", '"# 02', '"## 02'),
+        ("notebooks/02_sqrt_n_norm.ipynb", '"setup"', '"set-up"'),
+    ],
+)
+def test_what_is_not_as_expected_is_named_and_nothing_changes(copy, name, old, new):
+    text = links.read(copy / name)
+    assert old in text
+    (copy / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+    before = state(copy)
+    with pytest.raises(SystemExit, match=f"^{name}: .*(needed|must)"):
+        links.main(["owner/name", "v1.2"], copy)
+    assert state(copy) == before
+
+
+def test_a_scratch_notebook_and_its_absence_of_cells_do_no_harm(copy):
+    scratch = copy / "notebooks" / "Untitled.ipynb"
+    scratch.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    links.main(["owner/name", "v1.2"], copy)
+    empty = copy / "notebooks" / "11_empty.ipynb"
+    scratch.rename(empty)
+    with pytest.raises(SystemExit, match=r"11_empty.ipynb: it must begin with its title"):
+        links.main([], copy)
+
+
+def test_a_file_that_cannot_be_read_or_written_is_named(copy, monkeypatch):
+    (copy / "CITATION.cff").rename(copy / "away")
+    with pytest.raises(SystemExit, match=r"^CITATION.cff: "):
+        links.main([], copy)
+    (copy / "away").rename(copy / "CITATION.cff")
+
+    def full(*_, **__):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(links.Path, "write_text", full)
+    with pytest.raises(
+        SystemExit, match=r"No space left on device\. Not all is written: mend this"
+    ):
+        links.main([], copy)
+
+
 @pytest.mark.parametrize("name", ["README.md", "docs/teaching.md", "pyproject.toml"])
 def test_a_file_without_its_place_is_named_and_nothing_changes(copy, name):
     text = links.read(copy / name).replace(links.END, "").replace("\nversion = ", "\nedition = ")
@@ -214,7 +261,7 @@ def test_a_file_without_its_place_is_named_and_nothing_changes(copy, name):
 
 def test_a_released_setup_cell_fits_the_house(released):
     source = links.setup_cell(links.address(released))
-    assert len(source.splitlines()) <= 20
+    assert len(source.splitlines()) <= 21
     assert max(map(len, source.splitlines())) <= 100
 
 
@@ -249,6 +296,8 @@ def test_an_address_that_was_written_by_hand_is_checked_too(released, repository
     with pytest.raises(SystemExit, match=r"owner/name is needed|must begin with"):
         links.main([], released)
     assert state(released) == before
+    links.main(["owner/name", "v1.2"], released)
+    assert links.address(released).repository == "https://github.com/owner/name"
 
 
 def test_other_addresses_in_pyproject_stay(unset):

@@ -17,6 +17,7 @@ import json
 import math
 import os
 import platform
+import re
 import shutil
 import signal
 import statistics
@@ -511,4 +512,6 @@ def main(learners=3):
 
 
 if __name__ == "__main__":
-    main(*(max(1, int(learners)) for learners in sys.argv[1:]))
+    if not all(re.fullmatch("[1-9][0-9]*", learners) for learners in sys.argv[1:2]):
+        sys.exit(f"{sys.argv[1]}: a number of learners is needed, as in: make hub LEARNERS=3")
+    main(*map(int, sys.argv[1:2]))

@@ -33,8 +33,9 @@ UNSET = (
 
 NO_LESSON = "# Run this first, and read on below: it finds course_utils, the helper of this course."
 AT_HOME = """\
-if Path("../course_utils/__init__.py").exists():  # the notebook lies in its course
-    sys.path.insert(0, str(Path("..").resolve()))
+home = [p for p in ("..", ".") if Path(p, "course_utils", "__init__.py").exists()]
+if home:  # the notebook lies in its course
+    sys.path.insert(0, str(Path(home[0]).resolve()))
 """
 
 # The setup cell of a course that does not know its address.
@@ -59,12 +60,12 @@ from pathlib import Path
 
 course = "git+$repository@$tag"
 {AT_HOME}\
-elif not any(d.version == "$version" for d in distributions(name="course-utils")):
+elif [d.version for d in distributions(name="course-utils")][:1] != ["$version"]:
     print(f"Installing course_utils, and nothing else, from {{course}}")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", course]
     done = subprocess.run(pip, check=False, capture_output=True, text=True)
     if done.returncode:
-        needs = "This takes git and the internet. Behind a proxy, run %env HTTPS_PROXY=… first; "
+        needs = "It takes pip, git and the internet. Behind a proxy, run %env HTTPS_PROXY=… first; "
         needs += "offline, open the notebook in a copy of the whole course."
         raise RuntimeError(f"{{done.stderr}}\\n{{needs}}")
     if site.ENABLE_USER_SITE:  # where pip writes if it may not elsewhere
@@ -130,20 +131,20 @@ def _address(pyproject):
 
 def asked_for(repo, tag):
     """The Address of owner/name and v1.0. ValueError: what is wrong with them."""
-    if not re.fullmatch(r"[A-Za-z0-9-]+/(?!\.+$)[A-Za-z0-9._-]+(?<!\.git)", repo):
+    if not re.fullmatch(r"[A-Za-z0-9_-]+/(?!\.+$)[A-Za-z0-9._-]+(?<!\.git)", repo):
         raise ValueError(f"REPO={repo}: owner/name is needed, as in {GITHUB}owner/name")
     if not re.fullmatch(r"v(0|[1-9]\d*)(\.(0|[1-9]\d*))*((a|b|rc)(0|[1-9]\d*))?", tag):
         raise ValueError(f"TAG={tag}: v and a version is needed, as in v1.0 or v2.1rc1")
     return Address(GITHUB + repo, tag[1:])
 
 
-def both(arguments, at):
-    """owner/name and the tag; what is not among the arguments is as it was."""
+def both(arguments, root):
+    """owner/name and the tag; what is not among the arguments is as pyproject.toml says."""
     names = [argument for argument in arguments if "/" in argument]
     tags = [argument for argument in arguments if "/" not in argument]
     if len(names) > 1 or len(tags) > 1:
         raise ValueError(f"{' '.join(arguments)}: one REPO=owner/name and one TAG=v1.0 are needed")
-    return *(names or [at.name]), *(tags or [at.tag])
+    return names[0] if names else address(root).name, tags[0] if tags else address(root).tag
 
 
 def setup_cell(at):
@@ -186,18 +187,21 @@ def class_link(at):
 def between_marks(text, block):
     """The text with this block between its marks."""
     parts = re.fullmatch(f"(.*{BEGIN}\n).*(\n{END}.*)", text, re.S)
-    if not parts:
-        raise ValueError(f"no {BEGIN} with {END} below it")
+    if not parts or text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise ValueError(f"one {BEGIN} is needed, and one {END} below it")
     return parts[1] + block + parts[2]
 
 
 def in_notebook(text, name, at):
     """A notebook's text with its launch line and its setup cell; outputs stay as they are."""
     notebook = nbformat.reads(text, as_version=4)
-    title, _, rest = re.sub(LAUNCH, "", notebook.cells[0].source, flags=re.M).partition("\n\n")
-    notebook.cells[0].source = f"{title}\n\n{launch_line(at, name)}{rest}"
-    (setup,) = (cell for cell in notebook.cells if "setup" in cell.metadata.get("tags", []))
-    setup.source = setup_cell(at)
+    kinds = [cell.cell_type for cell in notebook.cells[:2]]
+    first, second = notebook.cells[:2] if kinds == ["markdown", "code"] else (None, None)
+    if not first or first.source[:2] != "# " or "setup" not in second.metadata.get("tags", []):
+        raise ValueError("it must begin with its title, and a code cell with the tag setup below")
+    title, _, rest = re.sub(LAUNCH, "", first.source, flags=re.M).partition("\n\n")
+    first.source = f"{title}\n\n{launch_line(at, name)}{rest}"
+    second.source = setup_cell(at)
     return nbformat.writes(notebook) + "\n"
 
 
@@ -216,9 +220,12 @@ def in_pyproject(text, at):
 
 def in_citation(text, at):
     """CITATION.cff's text with the version and the address."""
-    code = f"repository-code: {at.repository}\n" if at.repository else ""
+    code = f"\nrepository-code: {at.repository}" if at.repository else ""
     text = re.sub(r"^repository-code: .*\n", "", text, flags=re.M)
-    return re.sub(r"^version: .*\n", f'version: "{at.version}"\n{code}', text, flags=re.M)
+    text, found = re.subn(r"^version: .*$", f'version: "{at.version}"{code}', text, flags=re.M)
+    if found != 1:
+        raise ValueError("one line that begins with version: is needed")
+    return text
 
 
 def texts(root, at):
@@ -229,14 +236,14 @@ def texts(root, at):
         "README.md": lambda text, at: between_marks(text, badges(at)),
         "docs/teaching.md": lambda text, at: between_marks(text, class_link(at)),
     }
-    for path in sorted((root / "notebooks").glob("*.ipynb")):
+    for path in sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb")):
         name = path.relative_to(root).as_posix()
         ways[name] = lambda text, at, name=name: in_notebook(text, name, at)
     said = {}
     for name, way in ways.items():
         try:
             said[root / name] = way(read(root / name), at)
-        except ValueError as problem:
+        except (OSError, ValueError) as problem:
             raise ValueError(f"{name}: {problem}") from problem
     return said
 
@@ -247,20 +254,21 @@ def read(path):
 
 def main(arguments, root=ROOT):
     try:
-        at = address(root)
-        if arguments:
-            at = asked_for(*both(arguments, at))
+        at = asked_for(*both(arguments, root)) if arguments else address(root)
         said = texts(root, at)
     except ValueError as problem:
         sys.exit(str(problem))
-    for path, text in said.items():
-        path.write_text(text, encoding="utf-8", newline="\n")
+    try:
+        for path, text in said.items():
+            path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as problem:
+        sys.exit(f"{problem}. Not all is written: mend this, then run `make links` again")
     print(f"Written: {at.repository or 'no address'}, {at.tag}.")
     if at.repository:
         print(
             "The links work when the release is there. After your commit:\n"
             f"  git tag {at.tag}\n"
-            f"  git push origin HEAD {at.tag} {at.tag}:refs/heads/{at.branch}"
+            f"  git push origin HEAD refs/tags/{at.tag} HEAD:refs/heads/{at.branch}"
         )
 
 

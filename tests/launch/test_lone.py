@@ -107,6 +107,15 @@ def test_where_pip_may_write_only_into_the_users_folder(first, github, lone):
     assert list((lone.folder / "user").rglob("course_utils/layers.py"))
 
 
+def test_where_the_kernel_starts_in_the_courses_folder_nothing_is_installed(release, lone):
+    """As some editors do, which start kernels in the folder that is open."""
+    shutil.copytree(release.folder / "course_utils", lone.folder / "course_utils")
+    shutil.copy(release.folder / "pyproject.toml", lone.folder)
+    notebook, error = lone.run(release.folder / "notebooks" / NOTEBOOKS[0].name, redirect(DEAD))
+    assert not error and setup_cell(notebook).outputs == []
+    assert "course-utils" not in lone.versions()
+
+
 def test_an_environment_of_ones_own_stays_ones_own(first, github, lone):
     """No folder of the user's comes into a plain virtual environment."""
     user = {"PYTHONUSERBASE": str(lone.folder / "user")}
