@@ -82,6 +82,15 @@ def test_the_command_prints_versions_and_succeeds():
     assert verdict == "All is well."
 
 
+def test_what_the_readme_says_for_a_notebook_asks_the_kernels_own_python():
+    line = "%run -m course_utils"
+    assert f"`{line}`" in (ROOT / "README.md").read_text(encoding="utf-8")
+    command = [sys.executable, "-m", "IPython", "--no-banner", "-c", line]
+    environment = os.environ | {"PATH": "/nowhere"}
+    said = subprocess.check_output(command, text=True, cwd=ROOT, env=environment, encoding="utf-8")
+    assert "All is well." in said
+
+
 def test_the_command_speaks_without_torch_and_without_its_signs():
     code = (
         "import runpy, sys; sys.modules['torch'] = None\n"
