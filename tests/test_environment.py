@@ -91,21 +91,27 @@ def test_what_the_readme_says_for_a_notebook_asks_the_kernels_own_python():
     assert "All is well." in said
 
 
-def test_the_command_speaks_without_torch_and_without_its_signs():
-    code = (
-        "import runpy, sys; sys.modules['torch'] = None\n"
-        "from course_utils import environment; version = environment._version\n"
-        "environment._version = lambda name: None if name == 'torch' else version(name)\n"
-        "runpy.run_module('course_utils', run_name='__main__')"
-    )
-    done = subprocess.run(
+def command_after(prelude, **variables):
+    """What `python -m course_utils` does in a process that has run these lines first."""
+    code = f"import runpy, sys\n{prelude}\nrunpy.run_module('course_utils', run_name='__main__')"
+    return subprocess.run(
         [sys.executable, "-c", code],
         check=False,
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"} | variables,
+        encoding="utf-8",
     )
+
+
+def test_the_command_speaks_without_torch_and_without_its_signs():
+    prelude = (
+        "sys.modules['torch'] = None\n"
+        "from course_utils import environment; version = environment._version\n"
+        "environment._version = lambda name: None if name == 'torch' else version(name)"
+    )
+    done = command_after(prelude, PYTHONIOENCODING="ascii")
     assert done.returncode == 1 and not done.stderr
     advice = re.escape(f'missing: {PIP} "torch>=2.8"')
     assert re.search(rf"^\? torch +- +wanted >=2.8 +{advice}$", done.stdout, re.M)
@@ -141,23 +147,13 @@ def test_a_torch_that_cannot_add_is_told_so(monkeypatch):
 
 
 def test_the_command_speaks_without_packaging_too():
-    code = (
-        "import runpy, sys; sys.modules['packaging'] = None\n"
-        "runpy.run_module('course_utils', run_name='__main__')"
-    )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    done = command_after("sys.modules['packaging'] = None")
     assert done.returncode == 1
     assert done.stderr == f"packaging is missing: {PIP} packaging\n"
 
 
 def test_a_python_that_is_too_old_to_read_the_ranges_is_told_so():
-    code = (
-        "import runpy, sys; sys.modules['tomllib'] = None\n"
-        "runpy.run_module('course_utils', run_name='__main__')"
-    )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    done = command_after("sys.modules['tomllib'] = None")
     assert done.returncode == 1
     assert done.stderr.startswith(f"Python {sys.version.split()[0]} is too old: start the course")
     assert done.stderr.count("\n") == 1
@@ -194,17 +190,11 @@ def test_torchs_build_and_device_are_said(builds, monkeypatch):
 
 
 def test_a_torch_that_does_not_start_is_told_so_and_counts():
-    code = (
-        "import runpy, sys\n"
+    done = command_after(
         "class Half:\n"
         "    def find_spec(self, name, *_):\n"
         "        if name == 'torch': raise OSError('libgomp.so.1 is missing')\n"
-        "sys.meta_path.insert(0, Half())\n"
-        "runpy.run_module('course_utils', run_name='__main__')"
-    )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, check=False, capture_output=True, text=True, cwd=ROOT, encoding="utf-8"
+        "sys.meta_path.insert(0, Half())"
     )
     assert done.returncode == 1
     *_, torch, verdict = done.stdout.splitlines()

@@ -206,6 +206,8 @@ def test_a_wrong_address_gets_a_sentence_and_changes_nothing(copy, arguments, sa
     [
         ("README.md", "## What is in it", f"{links.END}\n\n## What is in it"),
         ("README.md", links.BEGIN, ""),
+        ("docs/teaching.md", links.END, ""),
+        ("pyproject.toml", "\nversion = ", "\nedition = "),
         ("CITATION.cff", "\nversion:", "\nedition:"),
         ("CITATION.cff", "\nversion:", "\nversion: 1\nversion:"),
         ("notebooks/02_sqrt_n_norm.ipynb", '"# 02', '"## 02'),
@@ -217,7 +219,7 @@ def test_what_is_not_as_expected_is_named_and_nothing_changes(copy, name, old, n
     assert old in text
     (copy / name).write_text(text.replace(old, new, 1), encoding="utf-8")
     before = state(copy)
-    with pytest.raises(SystemExit, match=f"^{name}: .*(needed|must)"):
+    with pytest.raises(SystemExit, match=f"^{name}: (one .* needed|it must begin|it has no)"):
         links.main(["owner/name", "v1.2"], copy)
     assert state(copy) == before
 
@@ -246,17 +248,6 @@ def test_a_file_that_cannot_be_read_or_written_is_named(copy, monkeypatch):
         SystemExit, match=r"No space left on device\. Not all is written: mend this"
     ):
         links.main([], copy)
-
-
-@pytest.mark.parametrize("name", ["README.md", "docs/teaching.md", "pyproject.toml"])
-def test_a_file_without_its_place_is_named_and_nothing_changes(copy, name):
-    text = links.read(copy / name).replace(links.END, "").replace("\nversion = ", "\nedition = ")
-    (copy / name).write_text(text, encoding="utf-8")
-    before = state(copy)
-    with pytest.raises(SystemExit) as stopped:
-        links.main(["owner/name", "v1.2"], copy)
-    assert str(stopped.value).startswith(f"{name}: ")
-    assert state(copy) == before
 
 
 def test_a_released_setup_cell_fits_the_house(released):

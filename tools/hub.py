@@ -459,6 +459,7 @@ def report(meter, kept, alone, group):
         start=alone.start_cpu,
         disk=max(one.disk for one in group),
     )
+    cost = Cost(*(float(two(value)) for value in cost))  # so that the table follows from itself
     hub, one, ten, notebook, start, disk = cost
     gb = [two(mb / 1000) for mb in (hub, one, ten, disk)]
     table(

@@ -93,9 +93,9 @@ class Address(NamedTuple):
         """A branch beside the tag, for nbgitpuller: it cannot pull a tag a second time."""
         return f"class-{self.tag}"
 
-    def at_tag(self, path=""):
-        """A page of the repository as it was at the release."""
-        return f"{self.repository}/{'blob' if path else 'tree'}/{self.tag}/{path}".rstrip("/")
+    def at_tag(self):
+        """The repository as it was at the release."""
+        return f"{self.repository}/tree/{self.tag}"
 
     def colab(self, notebook):
         """Opens one notebook in Colab."""
@@ -116,16 +116,19 @@ class Address(NamedTuple):
 
 def address(root=ROOT):
     """The Address that pyproject.toml gives."""
-    return _address(read(root / "pyproject.toml"))
+    try:
+        return _address(read(root / "pyproject.toml"))
+    except ValueError as problem:
+        raise ValueError(f"pyproject.toml: {problem}") from problem
 
 
 def _address(pyproject):
     project = tomllib.loads(pyproject)["project"]
     if "version" not in project:
-        raise ValueError("pyproject.toml: it has no version")
+        raise ValueError("it has no version")
     at = Address(project.get("urls", {}).get("Repository", ""), project["version"])
     if at.repository and not at.repository.startswith(GITHUB):
-        raise ValueError(f"pyproject.toml: Repository must begin with {GITHUB}")
+        raise ValueError(f"Repository must begin with {GITHUB}")
     return asked_for(at.name, at.tag) if at.repository else at
 
 

@@ -12,15 +12,8 @@ REPO, TAG = "some-owner/some-course", "v1.0"  # of the release that the tests ma
 
 
 def git(*arguments, cwd=None):
-    who = [
-        "-c",
-        "user.name=test",
-        "-c",
-        "user.email=test@example.org",
-        "-c",
-        "init.defaultBranch=main",
-    ]
-    command = ["git", *who, *arguments]
+    who = "-c user.name=test -c user.email=test@example.org -c init.defaultBranch=main"
+    command = ["git", *who.split(), *arguments]
     return subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True).stdout
 
 

@@ -6,7 +6,9 @@ import sys
 
 import chromium
 import hub
+import links
 import pytest
+from course import ROOT
 from elsewhere import REPO, TAG, environment
 from playwright.sync_api import expect
 
@@ -52,16 +54,30 @@ def test_its_first_explorer_moves(opened):
     expect(explorer.words).not_to_have_text(before)
 
 
-@pytest.mark.parametrize(("ref", "again"), [("class-v1.0", True), (TAG, False)])
+@pytest.mark.parametrize(("ref", "again"), [(f"class-{TAG}", True), (TAG, False)])
 def test_a_class_pulls_a_branch_because_a_tag_comes_only_once(github, tmp_path, ref, again):
     code = "import sys; from nbgitpuller.pull import GitPuller\n"
     code += "for line in GitPuller(sys.argv[1], 'copy', branch=sys.argv[2]).pull(): print(line)"
     pull = [sys.executable, "-c", code, f"https://github.com/{REPO}", ref]
-    results = [
-        subprocess.run(
-            pull, cwd=tmp_path, env=environment(github), check=False, capture_output=True
-        )
-        for _ in range(2)
-    ]
-    assert [result.returncode == 0 for result in results] == [True, again]
+    variables = environment(github)
+    worked = [subprocess.call(pull, cwd=tmp_path, env=variables) == 0 for _ in range(2)]
+    assert worked == [True, again]
     assert (tmp_path / "copy" / hub.FIRST).is_file()
+
+
+def rows(guide, kind):
+    """The numbers in the rows of the guide's sizing table that are of this kind."""
+    table = guide[guide.index("|  | GB, one notebook each") :].partition("\n\n")[0]
+    found = re.findall(rf"^\| {kind}: (.*) \|$", table, re.M)
+    return [[re.sub(r"[^\d.]", "", cell) for cell in row.split("|")] for row in found]
+
+
+def test_the_guides_sizes_follow_from_what_it_says_was_measured():
+    guide = links.read(ROOT / "docs" / "teaching.md")
+    (_, shared, *_), (_, one, ten, notebook, start, disk) = rows(guide, "measured")
+    gb = (1000 * float(mb) for mb in (shared, one, ten))
+    cost = hub.Cost(*gb, float(notebook), float(start), 1000 * float(disk))
+    computed = rows(guide, "computed")
+    assert [int(learners) for learners, *_ in computed] == [10, 30, 100]
+    for learners, *said in computed:
+        assert said == [hub.two(size) for size in hub.sizing(int(learners), cost)]
