@@ -9,8 +9,9 @@ import links
 import pytest
 from course import NOTEBOOKS, ROOT
 
-HOLDERS = ["pyproject.toml", "CITATION.cff", "README.md", "docs/teaching.md"]
+HOLDERS = ["pyproject.toml", "CITATION.cff", "README.md", "docs/hub.md"]
 HOLDERS += [path.relative_to(ROOT).as_posix() for path in NOTEBOOKS]
+HOLDERS += ["docs/question_bank.ipynb"]
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_written_links_agree_and_written_again_change_nothing(released):
     [
         ("README.md", "blob/v1.2", "blob/main"),
         ("README.md", "gh/owner/name", "gh/owner/other"),
-        ("docs/teaching.md", "class-v1.2", "main"),
+        ("docs/hub.md", "class-v1.2", "main"),
         ("CITATION.cff", 'version: "1.2"', 'version: "1.1"'),
         ("CITATION.cff", "github.com/owner/name", "github.com/owner/other"),
         ("notebooks/03_precision_and_dtype.ipynb", "blob/v1.2", "blob/v1.1"),
@@ -91,7 +92,7 @@ def unset(copy):
 
 
 def test_a_course_without_an_address_says_how_to_set_it(unset):
-    for name in ("README.md", "docs/teaching.md"):
+    for name in ("README.md", "docs/hub.md"):
         assert "make links REPO=owner/name TAG=v1.0" in links.read(unset / name)
     for name, text in state(unset).items():
         assert not re.search(r"mybinder\.org/v2|colab\.research|git\+https", text), name
@@ -130,7 +131,7 @@ def test_each_link_names_the_release_and_a_file_that_is_there(released):
         if name.endswith(".ipynb"):
             assert paths == [name, name, ""], "Colab, Binder, the whole course"
         else:
-            first = {"README.md": 2, "docs/teaching.md": 1}
+            first = {"README.md": 2, "docs/hub.md": 1}
             assert paths == [links.FIRST] * first.get(name, 0)
 
 
@@ -206,7 +207,7 @@ def test_a_wrong_address_gets_a_sentence_and_changes_nothing(copy, arguments, sa
     [
         ("README.md", "## What is in it", f"{links.END}\n\n## What is in it"),
         ("README.md", links.BEGIN, ""),
-        ("docs/teaching.md", links.END, ""),
+        ("docs/hub.md", links.END, ""),
         ("pyproject.toml", "\nversion = ", "\nedition = "),
         ("CITATION.cff", "\nversion:", "\nedition:"),
         ("CITATION.cff", "\nversion:", "\nversion: 1\nversion:"),

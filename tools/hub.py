@@ -6,7 +6,7 @@ follows the class's link and runs all notebooks, cell by cell, without a pause: 
 account shuts no kernel down, one works alone, then `learners` accounts work at once. At the end a
 correction is published, and all follow the link again: nothing of theirs may be lost.
 
-Prints tables in Markdown, for docs/teaching.md. Status 1: a cell failed or somebody did not finish.
+Prints tables in Markdown, for docs/hub.md. Status 1: a cell failed or somebody did not finish.
 OMP_NUM_THREADS, if set, is how many threads a kernel computes with. Memory is read in /proc, which
 only Linux has.
 """

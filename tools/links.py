@@ -6,7 +6,7 @@
 
 pyproject.toml alone knows the address: [project.urls] Repository, and the version, whose tag is
 "v" and the version. From it come the launch line and the setup cell of each notebook, the badges
-of README.md, the class's link in docs/teaching.md, and the address in CITATION.cff. Written twice,
+of README.md, the class's link in docs/hub.md, and the address in CITATION.cff. Written twice,
 nothing changes. Links name the tag, because a branch moves on under those who follow them.
 """
 
@@ -181,7 +181,7 @@ def badges(at):
 
 
 def class_link(at):
-    """What docs/teaching.md shows: the link for learners, with the hub's name to be put in."""
+    """What docs/hub.md shows: the link for learners, with the hub's name to be put in."""
     if not at.repository:
         return UNSET.format("contributing.md")
     return f"```text\n{at.pull('https://HUB')}\n```"
@@ -237,9 +237,10 @@ def texts(root, at):
         "pyproject.toml": in_pyproject,
         "CITATION.cff": in_citation,
         "README.md": lambda text, at: between_marks(text, badges(at)),
-        "docs/teaching.md": lambda text, at: between_marks(text, class_link(at)),
+        "docs/hub.md": lambda text, at: between_marks(text, class_link(at)),
     }
-    for path in sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+    lessons = sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    for path in [*lessons, root / "docs" / "question_bank.ipynb"]:
         name = path.relative_to(root).as_posix()
         ways[name] = lambda text, at, name=name: in_notebook(text, name, at)
     said = {}

@@ -63,15 +63,6 @@ display(beta, widgets.interactive_output(draw, {"beta": beta}))
 
 
 @pytest.fixture(scope="session")
-def chrome():
-    pytest.importorskip("playwright", reason="the browser tests need playwright: make test-browser")
-    if not chromium.find():
-        pytest.skip("the browser tests need a Chromium: see docs/contributing.md")
-    with chromium.browser() as started:
-        yield started
-
-
-@pytest.fixture(scope="session")
 def open_notebook(chrome, tmp_path_factory):
     """Open a notebook of the course, or one of the three above, in a copy of the folder."""
     folder = tmp_path_factory.mktemp("course")

@@ -73,7 +73,7 @@ def rows(guide, kind):
 
 
 def test_the_guides_sizes_follow_from_what_it_says_was_measured():
-    guide = links.read(ROOT / "docs" / "teaching.md")
+    guide = links.read(ROOT / "docs" / "hub.md")
     (_, shared, *_), (_, one, ten, notebook, start, disk) = rows(guide, "measured")
     gb = (1000 * float(mb) for mb in (shared, one, ten))
     cost = hub.Cost(*gb, float(notebook), float(start), 1000 * float(disk))
