@@ -829,8 +829,8 @@ CELLS = {
     ],
     (
         "07",
-        "swapped = fused_forward(x, torch.cat([w_up, w_gate])",
-        "swapped = fused_forward(x, w_gate_up",
+        "swapped = swiglu_packed(x, torch.cat([w_up, w_gate])",
+        "swapped = swiglu_packed(x, w_gate_up",
     ): ["A swap is wrong by 50 to 100 % here"],
     ("07", "(0.1, 0.01)", "(0.01, 0.1)"): ["For x/100 a swap is wrong by less than 2 %"],
     ("07", "stack([w_gate, w_up], dim=1)", "stack([w_gate, w_up], dim=0)"): [
@@ -841,8 +841,8 @@ CELLS = {
     ],
     (
         "07",
-        "error = relative_change(fused_forward(x, interleaved",
-        "error = relative_change(fused_forward(x, w_gate_up",
+        "error = relative_change(swiglu_packed(x, interleaved",
+        "error = relative_change(swiglu_packed(x, w_gate_up",
     ): ["Pairs read as halves are wrong by about √2"],
     (
         "07",
@@ -916,6 +916,41 @@ CELLS = {
         "D 64, std 0.02: pre- and post-norm have the same gradients",
     ],
     # 09
+    # the question bank
+    ("question_bank", *KEEPDIM_BACK): [
+        "Without keepdim A raises, B is wrong, C has another shape, D is right"
+    ],
+    ("question_bank", "[2.0, 2.0, -2.0, 2.0], requires", "[2.0, 2.0, 2.0, 2.0], requires"): [
+        "Of A–D only A and D are orthogonal to (2, 2, −2, 2)"
+    ],
+    ("question_bank", "rsqrt(x.square()", "rsqrt(x.float().square()"): [
+        "In float16 alone features of 0.0001 become inf with eps 1e-8"
+    ],
+    ("question_bank", "return h * scale * weight", "return (h * scale).to(x.dtype) * weight"): [
+        "With the cast on the scale alone float32 comes out",
+        "A bfloat16 nn.Linear refuses what comes out",
+    ],
+    ("question_bank", "x * torch.exp(x) / (1 + torch.exp(x))", "x * torch.sigmoid(x)"): [
+        "In float16 at 12 only x·eˣ/(1 + eˣ) is NaN"
+    ],
+    ("question_bank", "x / (1 + torch.exp(-x))", "x / (1 + torch.exp(x))"): [
+        "In float16 at −12 only the gradient of x/(1 + e⁻ˣ) is NaN",
+        "In float16 at −12 all three forms are 0, to 0.001",
+    ],
+    ("question_bank", "up = F.silu(x @ w_up.T)", "up = x @ w_up.T"): [
+        "With silu on up only the test that doubles w_up fails"
+    ],
+    ("question_bank", "(first, second), (second, first)", "(second, first), (first, second)"): [
+        "[gate; up] gives C, [up; gate] A, and pairs give B"
+    ],
+    ("question_bank", 't.chunk(4), "B": t.chunk(6)', 't.tensor_split(4), "B": t.tensor_split(6)'): [
+        "chunk(4) of ten gives 3, 3, 3 and 1",
+        "chunk(6) of ten gives five pieces of 2",
+    ],
+    ("question_bank", "t.split(4)", "t.chunk(4)"): ["split(4) of ten gives 4, 4 and 2"],
+    ("question_bank", "rows.chunk(3)[1]", "rows[1::3]"): [
+        "The second contiguous third is rows 4 to 7"
+    ],
 }
 
 

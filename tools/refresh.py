@@ -7,7 +7,6 @@ views (JupyterLab would show an error in the place of a view whose widget is gon
 """
 
 import base64
-import itertools
 import sys
 from pathlib import Path
 
@@ -16,8 +15,9 @@ from links import address, setup_cell
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError  # noqa: F401  what refresh raises
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
+QUESTIONS = ROOT / "docs" / "question_bank.ipynb"
 PICTURE = ROOT / "docs" / "explorer.jpg"
 PICTURED = NOTEBOOKS / "02_sqrt_n_norm.ipynb"
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -26,8 +26,10 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-FOLDED = {"outputs_hidden": True, "source_hidden": True}
-OURS = {"source_hidden": True}  # of a cell with the tag "ours": it answers the exercise above it
+FOLDED = {  # by a cell's tag; JupyterLab unfolds what it runs
+    "answer": {"outputs_hidden": True, "source_hidden": True},  # to a prediction or a quiz
+    "ours": {"source_hidden": True},  # answers the exercise above it
+}
 CELL_METADATA = {"tags", "slideshow", "jupyter"}
 
 
@@ -63,14 +65,10 @@ def clean(notebook):
     for cell in notebook.cells:
         kept = {k: v for k, v in cell.metadata.items() if k in CELL_METADATA}
         cell.metadata = nbformat.from_dict(kept)
-        if "ours" in kept.get("tags", []):
-            cell.metadata["jupyter"] = OURS
+        for tag in FOLDED.keys() & kept.get("tags", []):
+            cell.metadata["jupyter"] = FOLDED[tag]
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(VIEW, None)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    for asking, answering in itertools.pairwise(code):  # JupyterLab unfolds what it runs
-        if "\npredict(" in asking.source:
-            answering.metadata["jupyter"] = FOLDED
 
 
 def picture(notebook):
@@ -81,7 +79,7 @@ def picture(notebook):
 
 
 if __name__ == "__main__":
-    paths = [Path(name) for name in sys.argv[1:]] or sorted(NOTEBOOKS.glob("*.ipynb"))
+    paths = [Path(name) for name in sys.argv[1:]] or [*sorted(NOTEBOOKS.glob("*.ipynb")), QUESTIONS]
     for path in paths:
         if path.suffix != ".ipynb" or not path.is_file():
             sys.exit(f"{path} is no notebook")
