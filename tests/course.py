@@ -15,6 +15,7 @@ from course_utils import explorers, measure, packing, plots, two_ranks
 SHOWN_FAILING = "300² fits into float16"  # notebook 00 lets it fail, to show what that looks like
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+BANK = ROOT / "docs" / "question_bank.ipynb"
 
 
 def read(path):
