@@ -15,6 +15,9 @@ FILES ?=
 LOCK_ARGS ?=
 # How many learners a hub is measured with, and where the course lives: owner/name, v1.0.
 LEARNERS := 3
+# The notebook to show as slides, and the folder for assignments.
+NOTEBOOK := 00
+FOLDER := assignment
 REPO :=
 TAG :=
 
@@ -22,13 +25,14 @@ TAG :=
 PYTHONS := 3.11 3.12 3.13 3.14
 VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
-TESTS := -m pytest tests --ignore=tests/references --ignore=tests/browser --ignore=tests/launch
-NBVAL := -m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 notebooks
+TESTS := -m pytest tests --ignore=tests/references --ignore=tests/browser --ignore=tests/launch --ignore=tests/teaching
+NBVAL := -m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 notebooks docs/question_bank.ipynb
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help lab test test-portable test-references test-browser test-launch test-colab \
-	test-oldest test-newest check refresh look bench hub links lock clean FORCE
+.PHONY: help lab test test-portable test-references test-browser test-launch test-teaching \
+	test-colab test-oldest test-newest check lecture handout assignment refresh look bench hub \
+	links lock clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -59,6 +63,9 @@ test-launch: .venv/.launch .venv/.browser  ## test lone notebooks, Binder's buil
 	.venv/bin/python -m pytest tests/launch
 	.venv/bin/python tools/hub.py 2
 
+test-teaching: .venv/.teach .venv/.grading .venv/.browser  ## test slides, hand-outs and assignments
+	.venv/bin/python -m pytest tests/teaching
+
 test-colab: .venv-colab/.installed  ## run the tests with the versions of Colab, whose widgets are older
 	.venv-colab/bin/python $(TESTS)
 	.venv-colab/bin/python $(NBVAL)
@@ -73,22 +80,32 @@ test-newest:  ## run all tests with the newest versions allowed
 	$(call new_venv,.venv-newest)
 	$(call install_torch,.venv-newest,torch)
 	@echo "Installing the newest versions that pyproject.toml allows."
-	@.venv-newest/bin/python -m pip install -qq -e '.[lab,test,references,browser,launch]'
+	@.venv-newest/bin/python -m pip install -qq -e '.[lab,test,references,browser,launch,teach,grading]'
 	.venv-newest/bin/python $(TESTS)
 	.venv-newest/bin/python $(NBVAL)
 	.venv-newest/bin/python -m pytest tests/references
 	.venv-newest/bin/python -m pytest tests/launch
 	.venv-newest/bin/python tools/hub.py 2
+	.venv-newest/bin/python -m pytest tests/teaching
 	$(call if_chromium,.venv-newest,.venv-newest/bin/python -m pytest tests/browser)
 
 check: .venv/.installed  ## lint the code and the notebooks, and check their format
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m ruff format --check .
 
+lecture: .venv/.teach  ## show a notebook as slides in JupyterLab (NOTEBOOK=03)
+	.venv/bin/python tools/lecture.py $(NOTEBOOK) $(LAB_ARGS)
+
+handout: .venv/.teach .venv/.browser  ## write hand-outs for learners and teachers (FILES= for some)
+	.venv/bin/python tools/handout.py $(FILES)
+
+assignment: .venv/.grading  ## write the exercises as homework for nbgrader (FOLDER=assignment)
+	.venv/bin/python tools/assignment.py $(FOLDER)
+
 refresh: .venv/.installed  ## run the notebooks again and store their outputs (FILES= for some of them)
 	.venv/bin/python tools/refresh.py $(FILES)
 
-look: .venv/.browser  ## photograph the notebooks in JupyterLab, light and dark (FILES= for some of them)
+look: .venv/.browser .venv/.teach  ## photograph notebooks and slides in JupyterLab (FILES= for some)
 	.venv/bin/python tools/look.py $(FILES)
 
 bench: .venv/.installed  ## measure times and memory (RUNS=5)
@@ -105,7 +122,7 @@ lock: .venv-lock/.installed  ## write the lock files again (LOCK_ARGS=--upgrade 
 
 clean:  ## remove what make has installed, and all caches
 	rm -rf .venv .venv-oldest .venv-newest .venv-colab .venv-lock .pytest_cache .ruff_cache \
-		build look *.egg-info
+		build look lecture handout *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environments. Each ends by writing a stamp, so that a half-finished one has none and is made
@@ -132,7 +149,7 @@ endif
 	@echo "$(CURDIR)" > $@
 
 # In the same environment: they leave every version as it is, for all locks agree on what they share.
-.venv/.references .venv/.browser .venv/.launch: .venv/.%: .venv/.installed requirements-%.lock
+.venv/.references .venv/.browser .venv/.launch .venv/.teach .venv/.grading: .venv/.%: .venv/.installed requirements-%.lock
 	@echo "Installing the exact versions of requirements-$*.lock."
 	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements-$*.lock
 	@.venv/bin/python -m pip check

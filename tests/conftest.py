@@ -1,8 +1,9 @@
-"""The suites that others wrote, collected once for all tests."""
+"""A browser, and the suites that others wrote, collected once for all tests."""
 
 import warnings
 from types import SimpleNamespace
 
+import chromium
 import pytest
 
 
@@ -27,3 +28,12 @@ def torch_suites():
     # An operator may have variants, such as one for complex numbers: the plain one has no name.
     ops = {entry.name: entry for entry in op_db if not entry.variant_test_name}
     return SimpleNamespace(ops=ops, modules={entry.name: entry for entry in module_db})
+
+
+@pytest.fixture(scope="session")
+def chrome():
+    pytest.importorskip("playwright", reason="the browser tests need playwright: make test-browser")
+    if not chromium.find():
+        pytest.skip("the browser tests need a Chromium: see docs/contributing.md")
+    with chromium.browser() as started:
+        yield started

@@ -314,8 +314,9 @@ def rebuilds(result):
 @needs_make
 def test_make_lists_every_target(house):
     listed = re.findall(r"^make (\S+) +\S", make(house).stdout, re.M)
-    promised = "help lab test test-portable test-references test-browser test-launch test-colab"
-    promised += " test-oldest test-newest check refresh look bench hub links lock clean"
+    promised = "help lab test test-portable test-references test-browser test-launch test-teaching"
+    promised += " test-colab test-oldest test-newest check lecture handout assignment refresh look"
+    promised += " bench hub links lock clean"
     assert listed == promised.split()
     phony = re.search(r"^\.PHONY: (.*?[^\\])$", text("Makefile"), re.M | re.S)[1]
     assert set(re.findall(r"[\w-]+", phony)) == {*listed, "FORCE"}
@@ -424,7 +425,8 @@ def test_the_notebooks_are_compared_strictly(house):
     installed(house)
     plain = make(house, "-n", "test").stdout.splitlines()
     strict = "-m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 notebooks"
-    further = ("references", "browser", "launch")
+    strict += " docs/question_bank.ipynb"
+    further = ("references", "browser", "launch", "teaching")
     ignored = " ".join(f"--ignore=tests/{name}" for name in further)
     assert plain[0].endswith(f"-m pytest tests {ignored}")
     assert plain[1].endswith(strict)
@@ -499,6 +501,28 @@ def test_a_class_and_lone_notebooks_are_tested_with_their_lock(house):
 
 
 @needs_make
+@pytest.mark.parametrize(
+    ("arguments", "locks", "command"),
+    [
+        (["test-teaching"], ["teach", "grading", "browser"], "-m pytest tests/teaching"),
+        (["lecture", "NOTEBOOK=03"], ["teach"], "tools/lecture.py 03 "),
+        (
+            ["handout", "FILES=notebooks/03.ipynb"],
+            ["teach", "browser"],
+            "tools/handout.py notebooks/03.ipynb",
+        ),
+        (["assignment"], ["grading"], "tools/assignment.py assignment"),
+    ],
+)
+def test_teaching_installs_its_locks_and_runs_its_command(house, arguments, locks, command):
+    installed(house)
+    lines = make(house, "-n", *arguments).stdout.splitlines()
+    used = re.findall(r"--no-deps -r requirements-(\w+)\.lock", "\n".join(lines))
+    assert sorted(used) == sorted(locks)
+    assert lines[-1] == f".venv/bin/python {command}"
+
+
+@needs_make
 def test_the_address_comes_from_the_command_alone(house):
     installed(house)
     asked = make(house, "-n", "links", "REPO=owner/name", "TAG=v1.0", TAG="v0.9").stdout
@@ -515,7 +539,7 @@ def test_the_canary_runs_every_test_with_the_newest_versions(house):
     folders = {path.name for path in (ROOT / "tests").iterdir() if list(path.glob("test_*.py"))}
     assert folders == set(re.findall(r"-m pytest tests/(\w+)", lines))
     assert "-m pytest tests --ignore" in lines and "--nbval" in lines
-    assert "tools/hub.py 2" in lines
+    assert "tools/hub.py 2" in lines and "pytest tests/teaching" in lines
     assert "make test-newest" in text(".github/workflows/canary.yml")
 
 
@@ -536,6 +560,7 @@ def test_ci_runs_every_target_and_stops_at_an_error():
         f"command -v chromium >/dev/null || {{ {install}; }}",
         "make test-browser",
         "make test-launch",
+        "make test-teaching",
         'make test-colab COLAB_TORCH="-r requirements-torch.txt"',
         "make bench",
     ]

@@ -8,6 +8,7 @@ Two front ends are known: JupyterLab, and the classic Notebook 6, whose widgets 
 
 import base64
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -81,7 +82,8 @@ class FrontEnd:
     code_cell: str
     errors: str  # outputs that are errors or went to stderr
     handle: str  # what moves in a slider
-    settings: tuple = ()  # (name, JSON)
+    settings: dict = field(default_factory=dict)  # JupyterLab's plugin -> what is set
+    style: Path | None = None  # of the pages, beside JupyterLab's own
     pause: int = 0  # milliseconds after `ready`, where widgets do not say when they are
     own_complaints: str = "(?!)"  # pattern of console errors that are its own
     set_theme: str = ""  # dark or not; empty where there is one theme
@@ -89,7 +91,7 @@ class FrontEnd:
 
 
 LAB = FrontEnd(
-    command=("jupyterlab", "--LabApp.expose_app_in_browser=True"),
+    command=("jupyterlab", "--LabApp.expose_app_in_browser=True", "--LabApp.custom_css=True"),
     path="lab/tree/{}?reset&token={}",  # reset: without the tabs of the notebook before
     # The toolbar says "idle" before there is a session, so the session itself is asked.
     ready="""() => {
@@ -108,11 +110,11 @@ LAB = FrontEnd(
     errors='.jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"], '
     '.jp-RenderedText[data-mime-type="application/vnd.jupyter.error"]',
     handle='[role="slider"]',
-    settings=(  # what would hide cells, write files or ask the network
-        ("apputils-extension/notification", '{"fetchNews": "false"}'),
-        ("docmanager-extension/plugin", '{"autosave": false}'),
-        ("notebook-extension/tracker", '{"windowingMode": "none"}'),
-    ),
+    settings={  # what would hide cells, write files or ask the network
+        "@jupyterlab/apputils-extension/notification": {"fetchNews": "false"},
+        "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
+        "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
+    },
     set_theme="""async dark => {
         const theme = dark ? 'JupyterLab Dark' : 'JupyterLab Light';
         await jupyterapp.commands.execute('apputils:change-theme', {theme});
@@ -273,6 +275,74 @@ class ShownExplorer:
         return base64.b64decode(self.picture.evaluate(READ).partition(",")[2])
 
 
+# --- slides
+
+# Of a deck: the active cell; the cells that are seen, and those that a later press will show; how
+# far they reach beyond the window; and what is cut off at their right.
+DECK = """() => {
+    const {content} = jupyterapp.shell.currentWidget;
+    const cells = content.widgets.map(widget => widget.node);
+    const having = name => [...cells.keys()].filter(i => cells[i].classList.contains(name));
+    const seen = having('jp-deck-mod-visible');
+    const boxes = seen.map(i => cells[i].getBoundingClientRect());
+    const outer = content.node.querySelector('.jp-WindowedPanel-outer');
+    const parts = '.cm-scroller, pre, table, img';
+    const inside = seen.flatMap(i => [...cells[i].querySelectorAll(parts)]);
+    return {
+        active: content.activeCellIndex,
+        seen,
+        waiting: having('jp-deck-mod-onscreen').filter(i => !seen.includes(i)),
+        beyond: Math.max(
+            outer.scrollHeight - outer.clientHeight,
+            ...boxes.map(box => -box.top),
+            ...boxes.map(box => box.bottom - window.innerHeight),
+        ),
+        cut: inside.filter(e => e.scrollWidth > e.clientWidth + 1
+            || e.getBoundingClientRect().right > window.innerWidth).map(e => e.className),
+    };
+}"""
+AT_END = ".jp-deck-mod-direction-forward.jp-mod-disabled"
+PROJECTOR = {"width": 1280, "height": 720}
+
+
+class ShownDeck:
+    """A notebook that jupyterlab-deck shows as slides, moved by keys alone.
+
+    opened: an OpenNotebook, from a server with the settings of tools/lecture.py.
+    """
+
+    def __init__(self, opened):
+        self.page = opened.page
+        self.page.set_viewport_size(PROJECTOR)
+        self.page.locator(".jp-deck-mod-visible").first.wait_for()
+        self.page.wait_for_timeout(1500)  # after a second the plugin closes the side bars
+
+    def run_all(self):
+        """Run all cells, as the lecturer does, which ends on the first slide."""
+        self.page.keyboard.press("ArrowRight")
+        self.page.keyboard.press("Control+Shift+Enter")
+        self.page.wait_for_function(
+            "() => jupyterapp.shell.currentWidget.content.widgets.every(cell =>"
+            " cell.model.type !== 'code' || cell.model.executionState === 'idle')"
+        )
+        self.page.wait_for_function(f"() => ({DECK})().active === 0")
+
+    def press(self, key):
+        """Press a key; return what is then seen."""
+        self.page.keyboard.press(key)
+        self.page.wait_for_timeout(250)  # what appears does so in a tenth of a second
+        return self.shown()
+
+    def shown(self):
+        return self.page.evaluate(DECK)
+
+    def walk(self, key):
+        """Press a key until the end; give what is seen before and after each press."""
+        yield self.shown()
+        while not self.page.locator(AT_END).count():
+            yield self.press(key)
+
+
 # --- a server
 
 
@@ -288,18 +358,7 @@ class Server(NamedTuple):
 def server(front, folder):
     """A front end's server over a folder, with settings of its own. Gives a Server."""
     with tempfile.TemporaryDirectory(prefix="jupyter-", ignore_cleanup_errors=True) as home:
-        for name, text in front.settings:
-            file = Path(home, "settings", "@jupyterlab", f"{name}.jupyterlab-settings")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-        folders = {
-            "JUPYTERLAB_SETTINGS_DIR": f"{home}/settings",
-            "JUPYTERLAB_WORKSPACES_DIR": f"{home}/workspaces",
-            "JUPYTER_CONFIG_DIR": f"{home}/config",
-            "JUPYTER_DATA_DIR": f"{home}/data",
-            "JUPYTER_RUNTIME_DIR": f"{home}/runtime",
-            "IPYTHONDIR": f"{home}/ipython",
-        }
+        folders = own_folders(home, front.settings, front.style)
         address = f"http://127.0.0.1:{(port := free_port())}"
         token = secrets.token_hex(16)
         # Each of the two servers ignores what is named after the other.
@@ -326,6 +385,29 @@ def server(front, folder):
                     process.wait(20)
                 except subprocess.TimeoutExpired:
                     process.kill()
+
+
+def own_folders(home, settings, style=None):
+    """Write settings (plugin -> what is set) and a style below a folder.
+
+    Returns the environment in which Jupyter uses this folder, and nobody's own settings.
+    """
+    for plugin, changed in settings.items():
+        file = Path(home, "settings", f"{plugin}.jupyterlab-settings")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(changed), encoding="utf-8")
+    if style:
+        custom = Path(home, "config", "custom")
+        custom.mkdir(parents=True)
+        shutil.copy(style, custom / "custom.css")
+    return {
+        "JUPYTERLAB_SETTINGS_DIR": f"{home}/settings",
+        "JUPYTERLAB_WORKSPACES_DIR": f"{home}/workspaces",
+        "JUPYTER_CONFIG_DIR": f"{home}/config",
+        "JUPYTER_DATA_DIR": f"{home}/data",
+        "JUPYTER_RUNTIME_DIR": f"{home}/runtime",
+        "IPYTHONDIR": f"{home}/ipython",
+    }
 
 
 def free_port():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 GPU = ("nvidia-", "cuda-", "triton")
-FURTHER = ("references", "browser", "launch")  # extras that not everyone installs
+FURTHER = ("references", "browser", "launch", "teach", "grading")  # not for everyone
 
 
 def compile_lock(source, *options, text=None):

@@ -1,14 +1,17 @@
 """Photograph the notebooks as JupyterLab shows them: python tools/look.py [notebook ...]
 
 Into the folder `look`: each notebook from top to bottom, and its explorer in the default state and
-in each preset, in the light and in the dark theme. What no test can do is to look.
+in each preset, in the light and in the dark theme; and its slides, each with all its fragments.
+What no test can do is to look.
 """
 
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from chromium import LAB, ROOT, OpenNotebook, browser, server
+import lecture
+from chromium import LAB, ROOT, OpenNotebook, ShownDeck, browser, server
 from PIL import Image
 
 FOLDER = ROOT / "look"
@@ -42,6 +45,16 @@ def states(opened):
     return sheet
 
 
+def look_at_slides(opened, folder):
+    """Photograph the slides of one notebook."""
+    folder.mkdir(exist_ok=True)
+    deck = ShownDeck(opened)
+    deck.run_all()
+    for place, shown in enumerate(deck.walk("Space")):
+        if not shown["waiting"]:
+            opened.page.screenshot(path=folder / f"{place:02}.png")
+
+
 def photograph(element):
     return Image.open(io.BytesIO(element.screenshot(animations="disabled")))
 
@@ -55,6 +68,14 @@ def main(arguments):
             look(opened, path.stem)
             opened.close()
             print(f"{FOLDER.name}/{path.stem}_*.png")
+    lecture.copies(FOLDER)
+    front = replace(LAB, settings=lecture.SETTINGS, style=lecture.STYLE)
+    with server(front, FOLDER) as served, browser() as chrome:
+        for path in paths:
+            opened = OpenNotebook(chrome, served, path.name)
+            look_at_slides(opened, FOLDER / f"{path.stem}_slides")
+            opened.close()
+            print(f"{FOLDER.name}/{path.stem}_slides/*.png")
 
 
 if __name__ == "__main__":
