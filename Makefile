@@ -100,7 +100,7 @@ handout: .venv/.teach .venv/.browser  ## write hand-outs for learners and teache
 	.venv/bin/python tools/handout.py $(FILES)
 
 assignment: .venv/.grading  ## write the exercises as homework for nbgrader (FOLDER=assignment)
-	.venv/bin/python tools/assignment.py $(FOLDER)
+	.venv/bin/python tools/assignment.py "$(FOLDER)"
 
 refresh: .venv/.installed  ## run the notebooks again and store their outputs (FILES= for some of them)
 	.venv/bin/python tools/refresh.py $(FILES)
@@ -120,9 +120,9 @@ links: .venv/.installed  ## write the course's address into its links (REPO=owne
 lock: .venv-lock/.installed  ## write the lock files again (LOCK_ARGS=--upgrade for newer versions)
 	.venv-lock/bin/python tools/lock.py $(LOCK_ARGS)
 
-clean:  ## remove what make has installed, and all caches
+clean:  ## remove what make has installed, pictures, hand-outs and all caches
 	rm -rf .venv .venv-oldest .venv-newest .venv-colab .venv-lock .pytest_cache .ruff_cache \
-		build look lecture handout *.egg-info
+		build look handout *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environments. Each ends by writing a stamp, so that a half-finished one has none and is made

@@ -46,16 +46,18 @@ class Record:
     claims: dict = field(default_factory=dict)  # sentence -> held
     truths: dict = field(default_factory=dict)  # prediction's name -> truth
     tolerances: dict = field(default_factory=dict)  # prediction's name -> tolerance
+    again: dict = field(default_factory=dict)  # truths of predictions that are asked at the end
     raised: list = field(default_factory=list)  # the exceptions
     seconds: float = 0.0
     rests_on: set = field(default_factory=set)  # the library's functions that were called
 
 
-def run(path, monkeypatch, edit=None, trace=False):
+def run(path, monkeypatch, edit=None, trace=False, again=False):
     """Run a notebook's cells here, pictures and timings left out, claims recorded, not raised.
 
     Exercises are left out too: nothing may need them.
     edit: (old, new) text; one cell must contain the old. trace: note which functions are called.
+    again: ask all predictions once more after the last cell.
     """
     record = Record()
     cells = [c for c in code_cells(path) if not tags(c) & {"exercise", "help"}]
@@ -78,7 +80,10 @@ def run(path, monkeypatch, edit=None, trace=False):
         start = time.perf_counter()
         if trace:
             sys.setprofile(_tracer(record))
-        for source in sources:
+        asked = [source for source in sources if again and "\npredict(" in source]
+        for place, source in enumerate([*sources, *asked]):
+            if place == len(sources):
+                first, record.truths = record.truths, record.again
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
                     exec(compile(source, path.name, "exec"), namespace)
@@ -86,6 +91,8 @@ def run(path, monkeypatch, edit=None, trace=False):
                 record.raised.append(problem)
         if trace:
             sys.setprofile(None)
+        if asked:
+            record.truths = first
         record.seconds = time.perf_counter() - start
     return record
 

@@ -511,7 +511,7 @@ def test_a_class_and_lone_notebooks_are_tested_with_their_lock(house):
             ["teach", "browser"],
             "tools/handout.py notebooks/03.ipynb",
         ),
-        (["assignment"], ["grading"], "tools/assignment.py assignment"),
+        (["assignment"], ["grading"], 'tools/assignment.py "assignment"'),
     ],
 )
 def test_teaching_installs_its_locks_and_runs_its_command(house, arguments, locks, command):

@@ -10,7 +10,7 @@ import test_notebooks as rules
 from course import BANK, NOTEBOOKS, code_cells, read, tags, texts
 
 QUESTION = re.compile(r"### (\d\d\.\d) · (.+) \((\d) marks\)\n\n(.+)", re.S)
-OPENING = 3  # cells before the first section: title, setup, imports
+OPENING = 4  # cells before the first section: title, setup, a word to teachers, imports
 
 
 class Question(NamedTuple):
@@ -74,9 +74,9 @@ def test_it_keeps_a_rule_of_the_notebooks(rule):
 
 
 def test_it_opens_with_a_title_the_setup_and_all_imports():
-    title, setup, imports = read(BANK).cells[:OPENING]
+    title, setup, intro, imports = read(BANK).cells[:OPENING]
     assert title.source.startswith("# Question bank\n\n")
-    assert tags(setup) == {"setup"} and tags(imports) == {"answer"}
+    assert tags(setup) == {"setup"} and tags(intro) == {"notes"} and tags(imports) == {"answer"}
     assert all(isinstance(n, ast.Import | ast.ImportFrom) for n in ast.parse(imports.source).body)
     for q in QUESTIONS:
         assert "import " not in q.answer.source, q.number
@@ -185,3 +185,32 @@ def test_an_answer_that_expects_the_library_would_be_found():
     assert list(expected_by_library("near(rms_norm(x), 2)\nsame(silu(x), y)", helper())) == []
     for wrong in ("near(y, rms_norm(x))", "same(y, [silu(x)])"):
         assert list(expected_by_library(wrong, helper())) == [wrong]
+
+
+NUMBER = r"[−-]?\d+(?:\.\d+)?"
+LISTED = rf"{NUMBER}(?:, {NUMBER}){{2,}}"
+
+
+def listed(text):
+    """The lists of three numbers or more in a text, as tuples."""
+    found = re.findall(LISTED, re.sub(r"(?<=\d)\.0\b", "", text.replace("−", "-")))
+    return [tuple(float(n) for n in re.findall(NUMBER, one)) for one in found]
+
+
+def loose_lists(text, evidence):
+    def within(part, whole):
+        return any(whole[i : i + len(part)] == part for i in range(len(whole)))
+
+    known = listed(evidence)
+    return [one for one in listed(text) if not any(within(one, whole) for whole in known)]
+
+
+@each_question
+def test_numbers_in_a_row_stand_in_the_answer_in_that_order(q):
+    evidence = "\n".join([q.answer.source, *texts(q.answer)])
+    assert loose_lists(f"{q.asked}\n{q.marking}", evidence) == []
+
+
+def test_numbers_in_another_order_are_found():
+    assert loose_lists("(4, 16, 4, 16)", "[16.0, 4.0, 16.0, 4.0]") == [(4, 16, 4, 16)]
+    assert loose_lists("(1, −1, 3)", "torch.tensor([1.0, -1.0, 3.0, 5.0])") == []

@@ -550,7 +550,7 @@ CELLS = {
     ("00", "squares = big.square()", "squares = big.float().square()"): [
         "In float16 the bare formula turns 300s into zeros"
     ],
-    ("01", "y = x / x.square().mean()", "y = x / x.square().sum()"): [
+    ("01", "y = four / four.square().mean()", "y = four / four.square().sum()"): [
         "x divided by its RMS has RMS 1"
     ],
     ("01", "statistic = x.square().mean(dim=-1, keepdim=True)", "statistic = x.square().mean()"): [

@@ -45,7 +45,7 @@ or which mistake it is, and gives points for ✔ alone: as many as the minutes n
 The questions come from {lesson}: what they call the formula, the picture or "above" stands there. \
 What is optional there counts here too."""
 
-# What the lessons import for answers. More comes for a question that names it.
+# What the lessons import for answers.
 GIVEN = ("math", "torch", "F", "nn")
 IMPORTS = """\
 import math
@@ -54,10 +54,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn"""
 
+# nbgrader gives no points where anything was written to stderr.
 CHECK = """\
+import contextlib
+import io
+
 from course_utils import check
 
-verdict = check("{name}", {answer})
+with contextlib.redirect_stderr(io.StringIO()):
+    verdict = check("{name}", {answer})
 display(verdict)
 assert verdict, verdict.status"""
 
@@ -116,16 +121,14 @@ def solution(task):
     return f"{imports}{gap}{code}\n\n\n{task.answer} = {exercise.reference.__name__}"
 
 
-def imports(found):
-    """The cell with what answers need: IMPORTS, and what of the helper a question names."""
+def given(task):
+    """The import of what of the helper a question names, above the answer to it."""
     named = {
         name
-        for task in found
         for name in re.findall(r"\w+", " ".join(re.findall(r"`(.+?)`", task.question)))
         if name in course_utils.__all__ and name not in (task.name, "check")
     }
-    more = f"\n\nfrom course_utils import {', '.join(sorted(named))}" if named else ""
-    return IMPORTS + more
+    return f"from course_utils import {', '.join(sorted(named))}\n\n\n" if named else ""
 
 
 def assignment(notebook, stem, at):
@@ -139,10 +142,11 @@ def assignment(notebook, stem, at):
     cells = [
         _cell(new_markdown_cell, "title", INTRO.format(title=title, lesson=lesson)),
         _cell(new_code_cell, "setup", setup_cell(at)),
-        _cell(new_code_cell, "imports", imports(found)),
+        _cell(new_code_cell, "imports", IMPORTS),
     ]
     for task in found:
-        answer = f"{task.starter}\n\n\n### BEGIN SOLUTION\n{solution(task)}\n### END SOLUTION"
+        start = given(task) + task.starter
+        answer = f"{start}\n\n\n### BEGIN SOLUTION\n{solution(task)}\n### END SOLUTION"
         check = CHECK.format(**task._asdict())
         points = exercises.load(task.name).minutes
         cells += [
@@ -175,22 +179,28 @@ def files(root=ROOT):
     return {name: text.encode() for name, text in texts.items()}
 
 
-def held(folder):
-    """What the folder holds: path in it -> bytes."""
-    paths = [path for path in folder.rglob("*") if path.is_file()]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+def astray(folder, wanted):
+    """The first path in the folder that is not as wanted; None, also for an empty folder."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    for path in found:
+        name = path.relative_to(folder).as_posix()
+        if name not in wanted or path.read_bytes() != wanted[name]:
+            return name
+    missing = [name for name in wanted if folder / name not in found]
+    return missing[0] if found and missing else None
 
 
 def main(arguments, root=ROOT):
     if len(arguments) > 1 or any(argument.startswith("-") for argument in arguments):
         sys.exit(f"{' '.join(arguments)}: the name of one folder is expected")
-    folder = Path(*arguments or [root / FOLDER])
+    folder = Path(*filter(None, arguments)) if any(arguments) else root / FOLDER
+    if folder.exists() and not folder.is_dir():
+        sys.exit(f"{folder} is a file: the name of a folder is expected")
     try:
-        wanted, found = files(root), held(folder)
-        astray = sorted(n for n in {*wanted, *found} if found.get(n) != wanted.get(n))
-        if found and astray:
+        wanted = files(root)
+        if name := astray(folder, wanted):
             sys.exit(
-                f"{folder} is not as `make assignment` writes it, see {astray[0]}: nothing was "
+                f"{folder} is not as `make assignment` writes it, see {name}: nothing was "
                 "written. Name a new folder: make assignment FOLDER=other"
             )
         for name, text in wanted.items():

@@ -319,8 +319,8 @@ class ShownDeck:
 
     def run_all(self):
         """Run all cells, as the lecturer does, which ends on the first slide."""
-        self.page.keyboard.press("ArrowRight")
         self.page.keyboard.press("Control+Shift+Enter")
+        self.page.wait_for_timeout(500)  # until the last slide is there
         self.page.wait_for_function(
             "() => jupyterapp.shell.currentWidget.content.widgets.every(cell =>"
             " cell.model.type !== 'code' || cell.model.executionState === 'idle')"
@@ -328,9 +328,14 @@ class ShownDeck:
         self.page.wait_for_function(f"() => ({DECK})().active === 0")
 
     def press(self, key):
-        """Press a key; return what is then seen."""
+        """Press a key; return what is then seen, after a second if it changes nothing."""
+        before = self.shown()
         self.page.keyboard.press(key)
-        self.page.wait_for_timeout(250)  # what appears does so in a tenth of a second
+        for _ in range(20):
+            self.page.wait_for_timeout(50)
+            if self.shown() != before:
+                self.page.wait_for_timeout(120)  # what appears does so in a tenth of a second
+                break
         return self.shown()
 
     def shown(self):
@@ -338,9 +343,13 @@ class ShownDeck:
 
     def walk(self, key):
         """Press a key until the end; give what is seen before and after each press."""
-        yield self.shown()
+        shown = self.shown()
+        yield shown
         while not self.page.locator(AT_END).count():
-            yield self.press(key)
+            before, shown = shown, self.press(key)
+            if shown == before:
+                raise RuntimeError(f"{key} leads no further than to cell {shown['active']}")
+            yield shown
 
 
 # --- a server

@@ -4,17 +4,16 @@ Into the folder `handout`:
 
     student/NN_name.ipynb   to work in: no outputs, hints, solutions or speaker's notes. It runs in
                             the place of the course's own, or where course_utils is installed
-    student/NN_name.html    to follow a lesson: with outputs, and without all that is folded
+    student/NN_name.html    to follow a lesson: figures and outputs, and room to guess; no answers
     student/NN_name.pdf     the same on paper, if there is a Chromium
-    teacher/NN_name.html    everything, nothing folded
+    teacher/NN_name.html    everything, nothing folded, and .pdf
 
-and of the question bank the last three.
+Only a lesson, in the folder `notebooks`, is one to work in: the question bank is printed.
 
 A page is one file that asks no other machine and runs no script. Formulas are MathML, which screen
 readers read, in a font of the page's own: few computers have one in which roots and brackets grow.
 """
 
-import ast
 import base64
 import contextlib
 import html
@@ -48,64 +47,57 @@ FOOTER = """
 
 # --- what is in it
 
+FOR_TEACHERS = ("notes", "help", "ours", "reply")  # tags of cells that no learner gets
+
 
 def to_work_in(notebook):
     """The student's notebook as text."""
     exporter = NotebookExporter()
-    exporter.register_preprocessor(without_tags("notes", "help"), enabled=True)
-    exporter.register_preprocessor(without_ours, enabled=True)
+    exporter.register_preprocessor(without(*FOR_TEACHERS), enabled=True)
     exporter.register_preprocessor(ClearOutputPreprocessor(), enabled=True)
     return exporter.from_notebook_node(notebook)[0] + "\n"
 
 
 def to_follow(notebook):
     """The student's page as HTML."""
-    return page(notebook, without_tags("notes", "help"), without_folded, with_open_asides)
+    tags = (*FOR_TEACHERS, "answer", "setup")
+    return page(notebook, without(*tags), without_summary, with_open_asides)
 
 
 def to_teach(notebook):
     """The teacher's page as HTML."""
-    return page(notebook, to_fill_in=False).replace("<details>", "<details open>")
+    whole = page(notebook, with_the_way, to_fill_in=False)
+    return whole.replace("<details>", "<details open>")
 
 
-def without_tags(*tags):
+def without(*tags):
     return TagRemovePreprocessor(remove_cell_tags=set(tags))
 
 
-def without_ours(notebook, resources):
-    """Leave out each answer of ours, but for one that binds a name which a later cell reads."""
-    kept, wanted = [], set()
-    for cell in reversed(notebook.cells):
-        if cell.cell_type == "code":
-            statements = [names(statement) for statement in ast.parse(cell.source).body]
-            bound = {name for names_bound, _ in statements for name in names_bound}
-            if "ours" in cell.metadata.get("tags", []) and not bound & wanted:
-                continue
-            for names_bound, names_read in reversed(statements):
-                wanted = wanted - names_bound | names_read
-        kept.append(cell)
-    notebook.cells = kept[::-1]
+def without_summary(notebook, resources):
+    """Leave out the list of all claims, and its heading: it answers every prediction."""
+    for cell in notebook.cells:
+        cell.source = re.sub(r"\s*^## What holds\?\s*\Z|^recap\(\)$", "", cell.source, flags=re.M)
+    notebook.cells = [
+        cell
+        for cell in notebook.cells
+        if cell.source and cell.source.strip() != "from course_utils import recap"
+    ]
     return notebook, resources
 
 
-def names(statement):
-    """The names that a statement binds, and those that it reads."""
-    bound, read = set(), set()
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name):
-            (read if isinstance(node.ctx, ast.Load) else bound).add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            bound.add(node.name)
-        elif isinstance(node, ast.alias):
-            bound.add(node.asname or node.name.partition(".")[0])
-    return bound, read
-
-
-def without_folded(notebook, resources):
-    """Leave out the folded cells: they answer what is asked above them."""
-    notebook.cells = [
-        cell for cell in notebook.cells if not cell.metadata.get("jupyter", {}).get("source_hidden")
-    ]
+def with_the_way(notebook, resources):
+    """Write into each of the speaker's notes which keys lead there, and the minutes so far."""
+    key, short, whole = "→", 0, 0
+    for cell in notebook.cells:
+        kind = cell.metadata.get("slideshow", {}).get("slide_type")
+        key = {"slide": "→", "subslide": "Space"}.get(kind, key)
+        found = re.search(r"<summary>In class · (\d+) minutes?", cell.source)
+        if kind == "notes" and found:
+            short, whole = short + int(found[1]) * (key == "→"), whole + int(found[1])
+            so_far = f"{short} so far" if key == "→" else f"{whole} so far, with all above"
+            cell.source = cell.source.replace("In class", f"In class · {key}", 1)
+            cell.source = cell.source.replace("</summary>", f" ({so_far})</summary>", 1)
     return notebook, resources
 
 
@@ -145,7 +137,11 @@ class Renderer(IPythonRenderer):
 def formula(tex, display):
     """MathML of a formula in TeX. display: "inline" or "block"."""
     mathml = convert(tex, display=display)
+    if "<mi>\\" in mathml:
+        raise ValueError(f"a formula has an unknown command: {tex}")
     mathml = mathml.replace("<mo>&#x02016;", '<mo stretchy="false">&#x02016;')  # ‖y‖ as high as y
+    sign = r'\1<mo form="prefix">&#x02212;'  # a minus after a comma, an opening bracket, a =
+    mathml = re.sub(r"((?<!&#x00029;)(?<!\||\])</mo>)<mo>&#x02212;", sign, mathml)
     mathml = mathml.replace("<mi>&#x02032;</mi>", "<mo>&#x02032;</mo>")  # a prime is no letter
     return mathml.replace("&#x0005E;", "&#x002C6;")  # the accent, not the wide caret
 
@@ -210,13 +206,12 @@ def write(path, chrome, folder):
     student, teacher = folder / "student", folder / "teacher"
     for made in (student, teacher):
         made.mkdir(parents=True, exist_ok=True)
-    follow = to_follow(notebook)
-    if path.resolve() != QUESTIONS:
+    if path.resolve().parent == NOTEBOOKS:
         (student / path.name).write_text(to_work_in(notebook), encoding="utf-8")
-    (student / f"{path.stem}.html").write_text(follow, encoding="utf-8")
-    (teacher / f"{path.stem}.html").write_text(to_teach(notebook), encoding="utf-8")
-    if chrome:
-        (student / f"{path.stem}.pdf").write_bytes(print_pdf(chrome, follow))
+    for made, text in ((student, to_follow(notebook)), (teacher, to_teach(notebook))):
+        (made / f"{path.stem}.html").write_text(text, encoding="utf-8")
+        if chrome:
+            (made / f"{path.stem}.pdf").write_bytes(print_pdf(chrome, text))
 
 
 def main(arguments, folder=FOLDER):
@@ -228,12 +223,21 @@ def main(arguments, folder=FOLDER):
         found = chromium.find()
     except FileNotFoundError as problem:
         sys.exit(str(problem))
-    if not found:
-        print("No Chromium was found, so there will be no PDF: see docs/contributing.md.")
     with contextlib.ExitStack() as stack:
-        chrome = stack.enter_context(chromium.browser()) if found else None
+        chrome = None
+        try:
+            chrome = stack.enter_context(chromium.browser()) if found else None
+        except Exception:  # Playwright's own, in fifty lines
+            print(f"{found} does not start as a browser.")
+        if not chrome:
+            print("There will be no PDF: that takes a Chromium, see docs/contributing.md.")
         for path in paths:
-            write(path, chrome, folder)
+            try:
+                write(path, chrome, folder)
+            except OSError as problem:
+                sys.exit(str(problem))
+            except Exception as problem:  # whatever nbformat, nbconvert or latex2mathml finds
+                sys.exit(f"{path}: {type(problem).__name__}: {problem}")
             print(f"{folder.name}/*/{path.stem}.*")
 
 

@@ -1,53 +1,78 @@
-"""Open a notebook as slides in JupyterLab: python tools/lecture.py [03] [option of JupyterLab ...]
+"""Show a notebook as slides in JupyterLab: python tools/lecture.py [03] [--option ...]
 
-The slides are copies in the folder `lecture`, written anew each time: predictions are unanswered
-again, and the speaker's notes are left out, for which jupyterlab-deck shows an empty slide.
-JupyterLab gets settings for a projector, in a folder that goes with it: nobody's own ones change.
+The slides are copies of the notebooks, in a folder that goes when JupyterLab ends: predictions are
+unanswered, two lectures do not disturb each other, and the speaker's notes are left out, for which
+jupyterlab-deck shows an empty slide. JupyterLab gets settings for a projector, in that folder too:
+nobody's own ones change.
 """
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
 from chromium import own_folders
+from refresh import NOTEBOOKS, ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "lecture"
 STYLE = Path(__file__).with_suffix(".css")
+NEEDED = ("jupyterlab", "jupyterlab_deck")
 
-# Where keys are pressed: with nothing focused, as after each move, for the cell that was is hidden;
-# or in a cell, but not in its text. jupyterlab-deck's own bindings are for an older JupyterLab.
-PLACES = (
-    "body[data-jp-deck-mode='presenting']:not(:has(:focus))",
-    ".jp-Deck .jp-Notebook.jp-mod-commandMode:not(.jp-mod-readWrite) :focus:not(:read-write)",
-)
-TO_FIRST = ("notebook:extend-marked-cells-top", "notebook:deselect-all")
+# Where a key is pressed: with nothing focused, as at the start and after a click on the arrows; in
+# a cell, but not in its text; or in its text. jupyterlab-deck's own bindings, for an older
+# JupyterLab, know none of them.
+NOWHERE = "body[data-jp-deck-mode='presenting']:not(:has(:focus))"
+IN_CELL = ".jp-Deck .jp-Notebook.jp-mod-commandMode:not(.jp-mod-readWrite) :focus:not(:read-write)"
+IN_TEXT = ".jp-Deck .jp-Notebook.jp-mod-editMode"
 
+FOCUS = "notebook:enter-command-mode"  # else a cell that is hidden takes the focus with it
+TO_FIRST = ("notebook:extend-marked-cells-top", "notebook:deselect-all", FOCUS)
+ABOVE = "notebook:run-all-above"  # so that names have the values of this place again
 
-def _several(*commands):
-    return "apputils:run-all-enabled", {"commands": [*commands], "args": [{}] * len(commands)}
-
-
-KEYS = {  # key -> JupyterLab's command and its arguments
-    "ArrowRight": ("deck:forward", {}),
-    "ArrowLeft": ("deck:back", {}),
-    "ArrowDown": ("deck:down", {}),
-    "ArrowUp": ("deck:up", {}),
-    "PageDown": ("deck:forward", {}),  # what a presenter's remote control sends
-    "PageUp": ("deck:back", {}),
-    "Space": ("deck:go", {"direction": "down", "alternate": "forward"}),
-    "Shift Space": ("deck:go", {"direction": "up", "alternate": "back"}),
-    "Home": _several(*TO_FIRST),
-    "Ctrl Shift Enter": _several("notebook:run-all-cells", *TO_FIRST),
+MOVES = {  # key -> JupyterLab's commands
+    "ArrowRight": ("deck:forward", FOCUS),
+    "ArrowLeft": ("deck:back", FOCUS),
+    "ArrowDown": ("deck:down", FOCUS),
+    "ArrowUp": ("deck:up", FOCUS),
+    "PageDown": ("deck:forward", FOCUS),  # what a presenter's remote control sends
+    "PageUp": ("deck:back", FOCUS),
+    "Space": ("deck:go", FOCUS),
+    "Shift Space": ("deck:go", FOCUS),
+    "Home": TO_FIRST,
+    "Ctrl Shift Enter": ("notebook:run-all-cells", *TO_FIRST),
 }
+ARGUMENTS = {  # of deck:go, which alone reads them
+    "Space": {"direction": "down", "alternate": "forward"},
+    "Shift Space": {"direction": "up", "alternate": "back"},
+}
+RUNS = {
+    "Shift Enter": (ABOVE, "notebook:run-cell-and-select-next"),
+    "Ctrl Enter": (ABOVE, "notebook:run-cell"),
+    "Alt Enter": (ABOVE, "notebook:run-cell"),  # for JupyterLab it adds a cell
+}
+# What would change the cells does nothing: some remote controls send b for a black screen.
+CHANGES = ("A", "B", "C", "D D", "I I", "L", "M", "O", "R", "V", "X", "Y", "Z", "0 0", "Shift M")
+CHANGES += ("Shift V", "Shift Z", "1", "2", "3", "4", "5", "6", "Ctrl B")
+HARMLESS = dict.fromkeys(CHANGES, (FOCUS,))
+ENTER = {"Enter": (FOCUS, "notebook:enter-edit-mode")}
+
 SHORTCUTS = [
-    {"command": command, "args": arguments, "keys": [key], "selector": place}
-    for key, (command, arguments) in KEYS.items()
-    for place in PLACES
+    {
+        "command": "apputils:run-all-enabled",
+        "args": {"commands": [*commands], "args": ARGUMENTS.get(key, {})},
+        "keys": key.split() if key in HARMLESS else [key],
+        "selector": place,
+    }
+    for place, keys in (
+        (NOWHERE, MOVES | RUNS | ENTER),
+        (IN_CELL, MOVES | RUNS | HARMLESS),
+        (IN_TEXT, RUNS),
+    )
+    for key, commands in keys.items()
 ]
 
 SETTINGS = {  # JupyterLab's plugin -> what differs from its defaults
@@ -66,7 +91,9 @@ KEYS_IN_WORDS = """\
 Ctrl+Shift+Enter  run all cells, and come back to the first slide: do this first
 → or a remote     the next step of the short path
 Space             the next step of the whole; ↓ goes below a slide, ← and ↑ go back
-Shift+Enter       run the cell, and go on;  Home  the first slide\
+Enter             into the cell's text; Ctrl+Enter runs it, Shift+Enter goes on as well
+Home              the first slide
+Ctrl+C, twice     here: the end
 """
 
 
@@ -81,32 +108,44 @@ def slide_type(cell):
     return cell.metadata.get("slideshow", {}).get("slide_type")
 
 
-def copies(folder=FOLDER):
-    """Write the slides of all notebooks, and return their paths."""
-    folder.mkdir(exist_ok=True)
-    paths = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-    for path in paths:
+def lessons():
+    """number -> path of its notebook."""
+    return {path.name[:2]: path for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))}
+
+
+def copies(folder):
+    """Write the slides of all notebooks: their links lead to one another."""
+    for path in lessons().values():
         nbformat.write(slides(path), folder / path.name)
-    return [folder / path.name for path in paths]
 
 
 def main(arguments):
-    named = arguments and not arguments[0].startswith("-")
-    number, *options = arguments if named else ["00", *arguments]
-    numbers = [path.name[:2] for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))]
-    if number not in numbers:
-        sys.exit(f"NOTEBOOK={number}: the number of a notebook is needed: {', '.join(numbers)}")
-    opened = copies()[numbers.index(number)].relative_to(ROOT).as_posix()
-    print(KEYS_IN_WORDS)
-    command = [sys.executable, "-m", "jupyterlab", "--ip=127.0.0.1", "--LabApp.custom_css=True"]
-    command += [f"--LabApp.default_url=/lab/tree/{opened}", *options]
-    with tempfile.TemporaryDirectory() as home:
+    number, *options = (
+        arguments if arguments[:1] and arguments[0][:1] != "-" else ["00", *arguments]
+    )
+    number = number.zfill(2)
+    if number not in lessons() or not all(option.startswith("-") for option in options):
+        sys.exit(
+            f"NOTEBOOK={' '.join(arguments)}: the number of one notebook is needed: "
+            f"{', '.join(lessons())}"
+        )
+    missing = [name for name in NEEDED if not find_spec(name)]
+    if missing:
+        sys.exit(f"{missing[0]} is missing: `make lecture` installs it")
+    print(KEYS_IN_WORDS, flush=True)
+    with tempfile.TemporaryDirectory(prefix="lecture-", ignore_cleanup_errors=True) as home:
+        shown = Path(home, "slides")
+        shown.mkdir()
+        copies(shown)
+        command = [sys.executable, "-m", "jupyterlab", "--ip=127.0.0.1", "--log-level=WARN"]
+        command += ["--LabApp.custom_css=True", f"--ServerApp.root_dir={shown}"]
+        command += [f"--LabApp.default_url=/lab/tree/{lessons()[number].name}", *options]
         environment = os.environ | own_folders(home, SETTINGS, STYLE)
-        with subprocess.Popen(command, cwd=ROOT, env=environment) as lab:
+        environment["PYTHONPATH"] = str(ROOT)  # the copies lie outside the course
+        with subprocess.Popen(command, env=environment) as lab:
+            signal.signal(signal.SIGTERM, lambda *_: lab.terminate())
             while lab.poll() is None:
-                with contextlib.suppress(
-                    KeyboardInterrupt
-                ):  # JupyterLab hears Ctrl+C too, and asks
+                with contextlib.suppress(KeyboardInterrupt):  # JupyterLab hears it too, and asks
                     lab.wait()
     sys.exit(lab.returncode)
 

@@ -7,7 +7,7 @@ import shutil
 
 import nbformat
 import pytest
-from course import NOTEBOOKS, ROOT, read, tags
+from course import BANK, NOTEBOOKS, ROOT, read, tags
 
 from course_utils.exercises import load, solution
 
@@ -78,6 +78,24 @@ def test_the_teacher_has_them_all(notebook):  # so the test above would see them
     assert leaks(words(handout.to_teach(notebook)), notebook) == telling(notebook)
 
 
+def test_no_claim_that_answers_is_on_paper(notebook):
+    page = words(handout.to_follow(notebook))
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and tags(cell) & {"answer", "ours"}:
+            for sentence in re.findall(r'claim\("([^"]+)"', cell.source):
+                assert sentence not in page
+
+
+def test_an_exam_has_the_questions_and_nothing_for_the_teacher():
+    bank = read(BANK)
+    page, whole = words(handout.to_follow(bank)), words(handout.to_teach(bank))
+    for cell in bank.cells:
+        if cell.source.startswith("### "):
+            assert cell.source.partition("\n")[0][4:] in page
+    for said in ("Marking.", "For teachers", "claim(", "Run this first"):
+        assert said in whole and said not in page
+
+
 def test_most_notebooks_have_something_to_keep_back():
     assert sum(len(telling(read(path))) > 3 for path in NOTEBOOKS) >= 8
 
@@ -123,24 +141,43 @@ def test_notes_are_the_teachers():
     assert page.details.has_attr("open")
 
 
-def test_an_answer_of_ours_stays_only_where_a_later_cell_needs_it():
-    notebook = made(
-        code("import math\ndef used(x):\n    return math.sqrt(x)", "ours"),
-        code("print(used(4))"),
-        code("unused = used(9)", "ours"),
-        code("unused = 1\nprint(unused)"),
-    )
-    student = nbformat.reads(handout.to_work_in(notebook), as_version=4)
-    assert sources(student) == sources(notebook)[:3] + sources(notebook)[4:]
+@pytest.mark.parametrize("tag", ["ours", "help", "notes", "reply"])
+def test_what_answers_is_the_teachers(tag):
+    notebook = made(markdown("It is 42.", tag), code("print(1)"))
+    assert "It is 42." not in handout.to_work_in(notebook) + handout.to_follow(notebook)
+    assert "It is 42." in handout.to_teach(notebook)
 
 
-def test_what_is_folded_is_not_on_paper_and_stays_folded_to_work_in():
-    folded = {"source_hidden": True, "outputs_hidden": True}
-    notebook = made(code("my_guess = None\npredict(my_guess)"), code("print(42)", jupyter=folded))
+def test_an_answer_to_a_prediction_is_not_on_paper_and_stays_to_work_in():
+    notebook = made(code("my_guess = None\npredict(my_guess)"), code("print(42)", "answer"))
     assert "print(42)" not in words(handout.to_follow(notebook))
     assert "print(42)" in words(handout.to_teach(notebook))
-    student = nbformat.reads(handout.to_work_in(notebook), as_version=4)
-    assert student.cells[2].metadata["jupyter"] == folded
+    assert "print(42)" in handout.to_work_in(notebook)
+
+
+def test_the_list_of_claims_is_not_on_paper():
+    notebook = made(
+        markdown("Kept.\n\n## What holds?"), code("from course_utils import recap\n\nrecap()")
+    )
+    page = words(handout.to_follow(notebook))
+    assert "Kept." in page and "What holds" not in page and "recap" not in page
+
+
+def test_the_notes_say_which_keys_lead_there_and_how_long_it_took():
+    def cell(kind, minutes=None):
+        note = f"<details><summary>In class · {minutes} minutes</summary>\n\nAsk.\n\n</details>"
+        made = markdown(note if minutes else "A slide")
+        made.metadata["slideshow"] = {"slide_type": kind}
+        return made
+
+    cells = cell("slide"), cell("notes", 2), cell("subslide"), cell("notes", 3)
+    notebook = made(*cells, cell("slide"), cell("notes", 4))
+    said = BeautifulSoup(handout.to_teach(notebook), "html.parser").select("summary")
+    assert [one.text for one in said] == [
+        "In class · → · 2 minutes (2 so far)",
+        "In class · Space · 3 minutes (5 so far, with all above)",
+        "In class · → · 4 minutes (6 so far)",
+    ]
 
 
 def test_there_is_room_for_a_guess_on_the_students_page_alone():
@@ -167,6 +204,14 @@ def test_a_formula_becomes_mathml_in_a_font_that_has_its_letters():
     assert ord("𝑧") not in letters
 
 
+def test_a_formula_is_as_mathematics_writes_it():
+    assert handout.formula("(2, -4)", "inline").count('<mo form="prefix">&#x02212;') == 1
+    assert "prefix" not in handout.formula("2 - 4 + (a) - b", "inline")
+    assert 'stretchy="false">&#x02016;' in handout.formula(r"\lVert y\rVert", "inline")
+    assert "<mo>&#x02032;</mo>" in handout.formula("f'", "inline")
+    assert "&#x002C6;" in handout.formula(r"\hat x", "inline")
+
+
 def test_a_link_to_a_notebook_leads_to_its_page():
     source = "[a](03_a_b.ipynb) [b](03_a_b.ipynb#c) [c](https://x.org/03_a.ipynb)"
     links = BeautifulSoup(handout.to_teach(made(markdown(source))), "html.parser").select("a")
@@ -180,13 +225,48 @@ def test_a_link_to_a_notebook_leads_to_its_page():
 # --- the command
 
 
-def test_without_a_chromium_all_but_the_pdf_is_written(tmp_path, monkeypatch, capsys):
+def files(folder):
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_all_lessons_and_the_bank_are_written_unless_some_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("CHROMIUM", "")
+    handout.main([], tmp_path)
+    pages = {
+        f"{who}/{path.stem}.html" for who in ("student", "teacher") for path in [*NOTEBOOKS, BANK]
+    }
+    assert files(tmp_path) == pages | {f"student/{path.name}" for path in NOTEBOOKS}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "NotJSONError"),
+        ("[]", "AttributeError"),
+        (nbformat.writes(made(markdown("$\\foo{x}$"))), r"unknown command: \\foo"),
+        (nbformat.writes(made(markdown("$x_1_2$"))), "DoubleSubscriptsError"),
+    ],
+)
+def test_a_notebook_that_cannot_be_made_is_named(text, said, tmp_path, monkeypatch):
+    monkeypatch.setenv("CHROMIUM", "")
+    path = tmp_path / "odd.ipynb"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SystemExit, match=rf"odd\.ipynb: .*{said}"):
+        handout.main([str(path)], tmp_path / "made")
+
+
+@pytest.mark.parametrize(("named", "said"), [("", ""), ("false", "does not start as a browser.")])
+def test_without_a_chromium_all_but_the_pdfs_is_written(named, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CHROMIUM", named)
     handout.main([str(NOTEBOOKS[0])], tmp_path)
     stem = NOTEBOOKS[0].stem
-    written = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()}
-    assert written == {f"student/{stem}.ipynb", f"student/{stem}.html", f"teacher/{stem}.html"}
-    assert "No Chromium was found" in capsys.readouterr().out
+    assert files(tmp_path) == {
+        f"student/{stem}.ipynb",
+        f"student/{stem}.html",
+        f"teacher/{stem}.html",
+    }
+    out = capsys.readouterr().out
+    assert said in out and "There will be no PDF" in out
 
 
 def test_what_is_no_notebook_is_refused(tmp_path):

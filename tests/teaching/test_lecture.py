@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,27 +20,28 @@ from test_slides import short_path, slides
 pytest.importorskip("jupyterlab_deck", reason="the slides need jupyterlab-deck: make test-teaching")
 
 
-def faulty():
-    """A slide that is too high, speaker's notes that were left in, and a line that is too long."""
+def odd():
+    """A slide that is too high, notes left in, a line that is too long, and a name bound twice."""
     notebook = nbformat.v4.new_notebook(metadata=refresh.METADATA)
     high, line = "a line\n\n" * 20, f"'{'long' * 50}'"
-    notes = nbformat.v4.new_markdown_cell("Ask the room.")
-    notebook.cells = [nbformat.v4.new_markdown_cell(high), notes, nbformat.v4.new_code_cell(line)]
-    for cell, kind in zip(notebook.cells, ("slide", "notes", "slide"), strict=True):
+    notebook.cells = [nbformat.v4.new_markdown_cell(text) for text in (high, "Ask the room.")]
+    notebook.cells += [nbformat.v4.new_code_cell(code) for code in (line, "a = 1", "a", "a = 2")]
+    kinds = ("slide", "notes", "slide", "slide", "fragment", "skip")
+    for cell, kind in zip(notebook.cells, kinds, strict=True):
         cell.metadata["slideshow"] = {"slide_type": kind}
     return notebook
 
 
 @pytest.fixture(scope="module")
 def open_slides(chrome, tmp_path_factory):
-    """Open a notebook of the folder `lecture`, as `make lecture` does."""
-    folder = tmp_path_factory.mktemp("course")
+    """Open a notebook of the slides, as `make lecture` does."""
+    folder = tmp_path_factory.mktemp("slides")
     shutil.copytree(ROOT / "course_utils", folder / "course_utils")
-    lecture.copies(folder / "lecture")
-    nbformat.write(faulty(), folder / "lecture" / "faulty.ipynb")
+    lecture.copies(folder)
+    nbformat.write(odd(), folder / "odd.ipynb")
     front = dataclasses.replace(chromium.LAB, settings=lecture.SETTINGS, style=lecture.STYLE)
     with chromium.server(front, folder) as served:
-        yield lambda name: chromium.OpenNotebook(chrome, served, f"lecture/{name}.ipynb")
+        yield lambda name: chromium.OpenNotebook(chrome, served, f"{name}.ipynb")
 
 
 @pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem[:2])
@@ -99,80 +101,139 @@ def test_the_explorer_reacts_on_its_slide(talk):
     if handle.count():
         handle.first.press("ArrowRight")
     assert deck.shown()["seen"] == shown["seen"], "the slider's key has moved the slides"
-    opened.page.mouse.click(chromium.PROJECTOR["width"] - 100, 5)
+    beside = chromium.PROJECTOR["width"] - 150, explorer.words.bounding_box()["y"] + 5
+    opened.page.mouse.click(*beside)
     assert deck.press("Space")["seen"] != shown["seen"], "no way on"
     deck.press("Shift+Space")
     area = opened.page.locator(".jp-deck-mod-visible .widget-html-content")
     assert area.evaluate("e => e.scrollHeight <= e.clientHeight + 1"), "the words are cut off"
 
 
-def test_a_guess_is_typed_and_answered_on_its_slide(open_slides):
-    opened = open_slides(NOTEBOOKS[0].stem)
+def typed(opened, deck, guess, key):
+    """Put a guess in place of None in the active cell, and press a key; return its reply."""
+    active = "jupyterapp.shell.currentWidget.content.activeCell"
+    source = opened.page.evaluate(f"{active}.model.sharedModel.getSource()")
+    keyboard = opened.page.keyboard
+    keyboard.press("Enter")
+    keyboard.press("Control+A")
+    keyboard.press("ArrowRight")  # of the text, not of the slides
+    keyboard.press("Control+A")
+    keyboard.insert_text(source.replace("None", guess))
+    keyboard.press(key)
+    said = opened.page.locator(".jp-deck-mod-visible", has_text=f"my_guess = {guess}")
+    said.get_by_text(re.compile("✔ Yes|✘ Not")).wait_for(timeout=20_000)
+    return said.inner_text()
+
+
+@pytest.fixture
+def at_a_prediction(open_slides):
+    """Notebook 01, run, on the slide of its first prediction, which has an answer below it."""
+    opened = open_slides(NOTEBOOKS[1].stem)
     deck = chromium.ShownDeck(opened)
     deck.run_all()
-    cells = lecture.slides(NOTEBOOKS[0]).cells
+    cells = lecture.slides(NOTEBOOKS[1]).cells
     at = next(i for i, cell in enumerate(cells) if "\npredict(" in cell.source)
     shown = next(shown for shown in deck.walk("Space") if shown["active"] == at)
     assert shown["waiting"], "the answer is seen before the guess"
-    opened.page.keyboard.press("Enter")
-    editor = opened.page.locator(".jp-deck-mod-visible.jp-mod-active .cm-content")
-    text = editor.inner_text()
-    opened.page.keyboard.press("Control+A")
-    opened.page.keyboard.press("ArrowRight")  # of the text, not of the slides
-    assert deck.shown()["active"] == at
-    editor.fill(text.replace("my_guess = None", "my_guess = 8"))
-    opened.page.keyboard.press("Shift+Enter")
-    said = opened.page.locator(".jp-deck-mod-visible", has_text="my_guess = 8")
-    said.get_by_text("✔ Yes").wait_for()
-    after = deck.shown()
-    assert set(shown["seen"]) < set(after["seen"]) and after["active"] > at
+    yield opened, deck, shown
     opened.close()
 
 
-def test_what_does_not_fit_is_found(open_slides):
-    opened = open_slides("faulty")
-    deck = chromium.ShownDeck(opened)
-    assert deck.shown()["beyond"] > 1
-    assert deck.press("ArrowRight")["cut"]
+def test_a_guess_is_answered_on_its_slide_before_the_answer_is_seen(at_a_prediction):
+    opened, deck, shown = at_a_prediction
+    assert "✘ Not 100" in typed(opened, deck, "100", "Control+Enter")
+    assert deck.shown() == shown
+    assert set(deck.press("ArrowRight")["seen"]) > set(shown["seen"])
+
+
+def test_shift_enter_goes_on_as_well(at_a_prediction):
+    opened, deck, shown = at_a_prediction
+    assert "✔ Yes" in typed(opened, deck, "1", "Shift+Enter")
+    assert set(deck.shown()["seen"]) > set(shown["seen"])
+
+
+def test_each_key_moves_as_it_says_and_no_key_changes_the_slides(at_a_prediction):
+    opened, deck, shown = at_a_prediction
+    count = "() => jupyterapp.shell.currentWidget.content.widgets.length"
+    before = opened.page.evaluate(count)
+    for key in ("b", "a", "x", "d", "d", "m", "z", "c", "v", "0", "0", "Alt+Enter"):
+        assert deck.press(key)["active"] == shown["active"], key
+    assert opened.page.evaluate(count) == before
+    for there, back in (("ArrowRight", "ArrowLeft"), ("PageDown", "PageUp")):
+        assert deck.press(there)["active"] > shown["active"]
+        assert deck.press(back) == shown
+    assert deck.press("Space")["active"] > shown["active"]
+    assert deck.press("Shift+Space") == shown
+    assert deck.press("ArrowUp")["active"] < shown["active"]
+    assert deck.press("ArrowDown") == shown
+    assert deck.press("Home")["active"] == 0
+    assert opened.page.evaluate(count) == before
+
+
+def test_no_click_on_a_slide_reaches_what_is_not_seen(at_a_prediction):
+    opened, *_ = at_a_prediction
+    hit = "x => document.elementFromPoint(x, 5)?.closest('.jp-Toolbar') !== null"
+    for x in range(0, chromium.PROJECTOR["width"], 20):
+        assert not opened.page.evaluate(hit, x), x
+
+
+@pytest.fixture
+def odd_deck(open_slides):
+    opened = open_slides("odd")
+    yield chromium.ShownDeck(opened)
     opened.close()
 
 
-def test_the_plugin_shows_nothing_for_notes_and_stays_there(open_slides):
+def test_what_does_not_fit_is_found(odd_deck):
+    assert odd_deck.shown()["beyond"] > 1
+    assert odd_deck.press("ArrowRight")["cut"]
+
+
+def test_the_plugin_shows_nothing_for_notes_and_stays_there(odd_deck):
     """Why lecture.copies leaves them out."""
-    opened = open_slides("faulty")
-    deck = chromium.ShownDeck(opened)
-    shown = deck.press("Shift+Enter")
+    shown = odd_deck.press("Shift+Enter")
     assert shown["active"] == 1 and shown["seen"] == []
-    assert deck.press("ArrowRight") == shown
-    opened.close()
+    assert odd_deck.press("ArrowRight") == shown
+
+
+def test_a_cell_that_is_run_again_finds_the_values_of_its_place(odd_deck):
+    odd_deck.run_all()
+    for _ in range(3):
+        odd_deck.press("ArrowRight")
+    odd_deck.press("Control+Enter")
+    output = odd_deck.page.locator(".jp-mod-active .jp-OutputArea-output")
+    odd_deck.page.wait_for_timeout(1000)
+    assert output.inner_text().strip() == "1"
 
 
 # --- the command
 
 
 def test_the_slides_are_copies_without_notes(tmp_path):
-    paths = lecture.copies(tmp_path / "lecture")
-    assert [path.name for path in paths] == [path.name for path in NOTEBOOKS]
-    for path, notebook in zip(paths, NOTEBOOKS, strict=True):
+    lecture.copies(tmp_path)
+    for notebook in NOTEBOOKS:
         kept = [c for c in read(notebook).cells if lecture.slide_type(c) != "notes"]
-        assert read(path).cells == kept
-    paths[0].write_text("a guess that was typed", encoding="utf-8")
-    lecture.copies(tmp_path / "lecture")
-    assert read(paths[0]).cells
+        assert read(tmp_path / notebook.name).cells == kept
 
 
-def test_a_number_that_no_notebook_has_is_named():
-    command = [sys.executable, ROOT / "tools" / "lecture.py", "77"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("NOTEBOOK=77: the number of a notebook is needed: 00, 01, ")
+@pytest.mark.parametrize("arguments", [["77"], ["03", "04"], ["--no-browser", "03"]])
+def test_what_is_no_number_of_a_notebook_is_named(arguments):
+    with pytest.raises(SystemExit, match="the number of one notebook is needed: 00, 01, ") as said:
+        lecture.main(arguments)
+    assert str(said.value).startswith(f"NOTEBOOK={' '.join(arguments)}: ")
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(lecture, "find_spec", lambda name: name != "jupyterlab_deck")
+    with pytest.raises(SystemExit, match="jupyterlab_deck is missing: `make lecture` installs it"):
+        lecture.main(["03"])
 
 
 def test_the_command_opens_the_notebook_asked_for_and_ends_with_ctrl_c(tmp_path):
     for folder in ("tools", "notebooks"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     port, token = chromium.free_port(), "a-token"
-    command = [sys.executable, tmp_path / "tools" / "lecture.py", "03", "--no-browser"]
+    command = [sys.executable, tmp_path / "tools" / "lecture.py", "3", "--no-browser"]
     command += ["--allow-root", f"--port={port}", f"--IdentityProvider.token={token}"]
     log = tmp_path / "log"
     with log.open("wb") as said:
@@ -181,7 +242,7 @@ def test_the_command_opens_the_notebook_asked_for_and_ends_with_ctrl_c(tmp_path)
     try:
         chromium.wait_for(address, lab, log)
         with urllib.request.urlopen(f"{address}/?token={token}") as page:
-            assert page.url.startswith(f"{address}/lab/tree/lecture/03_precision_and_dtype.ipynb")
+            assert page.url.startswith(f"{address}/lab/tree/03_precision_and_dtype.ipynb")
         with urllib.request.urlopen(f"{address}/custom/custom.css?token={token}") as style:
             assert style.read() == lecture.STYLE.read_bytes()
     finally:
