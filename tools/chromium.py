@@ -91,7 +91,7 @@ class FrontEnd:
 
 
 LAB = FrontEnd(
-    command=("jupyterlab", "--LabApp.expose_app_in_browser=True", "--LabApp.custom_css=True"),
+    command=("jupyterlab", "--LabApp.expose_app_in_browser=True"),
     path="lab/tree/{}?reset&token={}",  # reset: without the tabs of the notebook before
     # The toolbar says "idle" before there is a session, so the session itself is asked.
     ready="""() => {
@@ -373,6 +373,7 @@ def server(front, folder):
         # Each of the two servers ignores what is named after the other.
         options = [f"--{app}.token={token}" for app in ("IdentityProvider", "NotebookApp")]
         options += [f"--{app}.port_retries=0" for app in ("ServerApp", "NotebookApp")]
+        options += ["--LabApp.custom_css=True"] if front.style else []
         options += ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"]
         with (
             open(f"{home}/log", "wb") as log,
