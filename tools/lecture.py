@@ -55,16 +55,17 @@ RUNS = {
     "Alt Enter": (ABOVE, "notebook:run-cell"),  # for JupyterLab it adds a cell
 }
 # What would change the cells does nothing: some remote controls send b for a black screen.
-CHANGES = ("A", "B", "C", "D D", "I I", "L", "M", "O", "R", "V", "X", "Y", "Z", "0 0", "Shift M")
-CHANGES += ("Shift V", "Shift Z", "1", "2", "3", "4", "5", "6", "Ctrl B")
-HARMLESS = dict.fromkeys(CHANGES, (FOCUS,))
+TWICE = ("D D", "I I", "0 0")  # a key pressed twice, not two keys together
+CHANGES = ("A", "B", "C", "L", "M", "O", "R", "V", "X", "Y", "Z", "1", "2", "3", "4", "5", "6")
+CHANGES += ("Shift M", "Shift V", "Shift Z", "Ctrl B")
+HARMLESS = dict.fromkeys((*TWICE, *CHANGES), (FOCUS,))
 ENTER = {"Enter": (FOCUS, "notebook:enter-edit-mode")}
 
 SHORTCUTS = [
     {
         "command": "apputils:run-all-enabled",
         "args": {"commands": [*commands], "args": ARGUMENTS.get(key, {})},
-        "keys": key.split() if key in HARMLESS else [key],
+        "keys": key.split() if key in TWICE else [key],
         "selector": place,
     }
     for place, keys in (

@@ -156,7 +156,7 @@ def test_each_key_moves_as_it_says_and_no_key_changes_the_slides(at_a_prediction
     opened, deck, shown = at_a_prediction
     count = "() => jupyterapp.shell.currentWidget.content.widgets.length"
     before = opened.page.evaluate(count)
-    for key in ("b", "a", "x", "d", "d", "m", "z", "c", "v", "0", "0", "Alt+Enter"):
+    for key in ("b", "a", "x", "d", "d", "m", "z", "c", "v", "0", "0", "Shift+M", "Alt+Enter"):
         assert deck.press(key)["active"] == shown["active"], key
     assert opened.page.evaluate(count) == before
     for there, back in (("ArrowRight", "ArrowLeft"), ("PageDown", "PageUp")):
