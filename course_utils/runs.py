@@ -1,0 +1,180 @@
+"""The recorded runs of the tiny Llama: how they were planned, and how they are read.
+
+`tools/train.py` makes `data/runs.jsonl`. docs/comparison.md says why the plan is as it is; it was
+written before the first run.
+"""
+
+import functools
+import json
+import math
+import statistics
+from pathlib import Path
+from typing import NamedTuple
+
+DATA = Path(__file__).parent / "data"
+RATES = (1e-3, 2e-3, 4e-3, 8e-3, 16e-3, 32e-3)  # that are searched
+SEARCH_SEEDS = (101, 102)
+SEEDS = (0, 1, 2, 3, 4, 5, 6, 7)  # of the comparison
+MISTAKE_SEEDS = (0, 1, 2)
+# Student's t for 7 degrees of freedom and 0.5 %, two-sided: ten comparisons share 5 %.
+T_LIMIT = 4.03
+
+
+class Variant(NamedTuple):
+    """What one model is made of: names of `tiny_llama`, or in one place a mistake's name."""
+
+    norm: str = "RMSNorm"
+    ffn: str = "SwiGLU"
+    block: str = "pre"
+
+
+LLAMA = Variant()
+FFN_VARIANTS = tuple(
+    Variant(ffn=ffn) for ffn in ("ReLU", "GELU", "SiLU", "GLU", "ReGLU", "GEGLU", "SwiGLU")
+)
+NORM_VARIANTS = (
+    LLAMA,
+    Variant(norm="LayerNorm"),
+    Variant(block="post"),
+    Variant(norm="LayerNorm", block="post"),
+    Variant(norm="none"),
+)
+VARIANTS = tuple(dict.fromkeys(FFN_VARIANTS + NORM_VARIANTS))
+
+# Mistakes of the exercises' catalogue, by the part of the model that they stand in.
+MISTAKES = {
+    "norm": {
+        "R09": "sum of squares, not mean",
+        "R17": "no root",
+        "R01": "multiplies by the RMS",
+        "R10": "divides by the standard deviation",
+        "R02": "one statistic a sequence",
+        "R04": "mean over the tokens",
+        "R06": "no keepdim",
+        "R32": "weight not used",
+        "weight-added": "weight added",
+        "detached": "RMS without gradient",
+    },
+    "ffn": {
+        "G01": "SiLU on up",
+        "G02": "SiLU on the product",
+        "G05": "no SiLU",
+        "no-up": "up not used",
+        "G12": "no down projection",
+        "G14": "SiLU after down",
+        "softmax-tokens": "softmax over the tokens",
+    },
+    "block": {
+        "L01": "sums carry norm(x)",
+        "L06": "one norm in both places",
+        "no-norm2": "second norm left out",
+        "no-residual": "no residual sums",
+        "old-residual": "FFN added to the old x",
+    },
+}
+MISTAKEN = tuple(LLAMA._replace(**{part: name}) for part in MISTAKES for name in MISTAKES[part])
+
+
+class Run(NamedTuple):
+    """One training. loss: means over ten steps each; validation: by step; in nats a byte.
+
+    A run that could not go on has fewer of both: its loss was no longer a number, or `error` says
+    what PyTorch said at the first step.
+    """
+
+    variant: Variant
+    rate: float
+    warmup: int
+    seed: int
+    steps: int
+    loss: tuple
+    validation: dict
+    error: str = ""
+
+    @property
+    def final(self):
+        """Validation loss after the last step; infinite for a run that did not get there."""
+        return self.validation.get(self.steps, math.inf)
+
+
+class Records(NamedTuple):
+    """All recorded runs, and what made them: command, versions, text, machine."""
+
+    about: dict
+    runs: tuple
+
+    def select(self, variant, **wanted):
+        """The runs of a variant whose fields are as wanted, by seed."""
+        fits = (
+            run
+            for run in self.runs
+            if run.variant == variant and all(getattr(run, k) == v for k, v in wanted.items())
+        )
+        return sorted(fits, key=lambda run: (run.rate, run.seed))
+
+    def searched(self, variant, *, warmup):
+        """For each rate that was tried, the mean final loss of the search's seeds."""
+        runs = [r for r in self.select(variant, warmup=warmup) if r.seed in SEARCH_SEEDS]
+        rates = sorted({run.rate for run in runs})
+        return {r: statistics.mean(run.final for run in runs if run.rate == r) for r in rates}
+
+    def chosen(self, variant, *, warmup):
+        """The rate whose mean final loss is lowest."""
+        searched = self.searched(variant, warmup=warmup)
+        return min(searched, key=searched.get)
+
+    def compared(self, variant, *, warmup):
+        """The comparison's runs of a variant: its chosen rate, all SEEDS."""
+        rate = self.chosen(variant, warmup=warmup)
+        return [run for run in self.select(variant, rate=rate, warmup=warmup) if run.seed in SEEDS]
+
+
+class Difference(NamedTuple):
+    """Final loss of one variant less that of another, seed by seed."""
+
+    mean: float
+    error: float  # standard error of the mean
+
+    @property
+    def beyond_noise(self):
+        return abs(self.mean) > T_LIMIT * self.error
+
+
+def difference(these, those):
+    """How much higher these runs end than those, paired by seed."""
+    pairs = zip(these, those, strict=True)
+    gaps = [a.final - b.final for a, b in pairs]
+    return Difference(statistics.mean(gaps), statistics.stdev(gaps) / len(gaps) ** 0.5)
+
+
+def verdict(runs, right, step):
+    """What the loss after `step` steps says of a mistake, held against right runs.
+
+    "error" when it did not run; "worse" when each of its runs is worse than every right one;
+    "better" when each is better than every right one; else "like right".
+    """
+    if any(run.error for run in runs):
+        return "error"
+    losses = [run.validation.get(step, math.inf) for run in runs]
+    rights = [run.validation[step] for run in right]
+    if min(losses) > max(rights):
+        return "worse"
+    return "better" if max(losses) < min(rights) else "like right"
+
+
+def parse(lines):
+    """Records from the lines of `runs.jsonl`: the first is about all, each other one a run."""
+    about, *rest = map(json.loads, lines)
+    return Records(about, tuple(map(_run, rest)))
+
+
+def _run(entry):
+    validation = {int(step): loss for step, loss in entry["validation"].items()}
+    entry |= {"variant": Variant(*entry["variant"]), "loss": tuple(entry["loss"])}
+    return Run(**entry | {"validation": validation})
+
+
+@functools.cache
+def recorded():
+    """The Records that came with the course."""
+    return parse((DATA / "runs.jsonl").read_text(encoding="utf-8").splitlines())
