@@ -31,8 +31,8 @@ NBVAL := -m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 notebook
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help lab test test-portable test-references test-browser test-launch test-teaching \
-	test-colab test-oldest test-newest check lecture handout assignment refresh look bench hub \
-	links lock clean FORCE
+	test-colab test-oldest test-newest check lecture handout assignment refresh look bench \
+	train hub links lock clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -110,6 +110,9 @@ look: .venv/.browser .venv/.teach  ## photograph notebooks and slides in Jupyter
 
 bench: .venv/.installed  ## measure times and memory (RUNS=5)
 	.venv/bin/python tools/bench.py $(RUNS)
+
+train: .venv/.installed  ## train notebook 10's models again and record them: 45 minutes on two cores
+	.venv/bin/python tools/train.py
 
 hub: .venv/.launch  ## measure a class on a JupyterHub on this machine (LEARNERS=3)
 	.venv/bin/python tools/hub.py $(LEARNERS)

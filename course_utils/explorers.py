@@ -11,6 +11,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
 from .explore import choice, explore, log_slider, slider, switch
+from .inside import look_inside, norm_weights, passages, trained_llama
 from .layers import layer_norm, rms_norm, silu, swish
 from .measure import (
     depth_run,
@@ -778,6 +779,71 @@ def roofline_explorer(bandwidth=10e9, peak=100e9):
         },
         tokens=choice("tokens", 1, powers),
         hidden=choice("hidden size", 4096, powers[4:13]),
+    )
+
+
+# --- 10
+
+
+@house_style
+def inside_explorer():
+    """Notebook 10: one token on its way through the trained model, sublayer by sublayer."""
+    model, tokens = trained_llama(), passages()[:1]
+    seen, weights = look_inside(model, tokens), norm_weights(model)
+    sizes = rms(seen.stream[:, 0])  # (2·L + 1, T)
+    opened = silu(seen.gate[:, 0])  # (L, T, I)
+    letters = [chr(t) if t > 32 else "␣" for t in tokens[0].tolist()]
+    figure = DescribedFigure(
+        figsize=(9, 5.2),
+        layout="constrained",
+        alt="Above, the RMS of the stream at each byte of a sentence: grey lines for all depths, a "
+        "blue one for the chosen layer, a ring at the chosen byte. Below, as bars, how this byte's "
+        "values of silu(gate) are spread; short lines at the top are the weights of the norm.",
+    )
+    above, below = figure.subplots(2, 1)
+    places = range(len(letters))
+    above.plot(places, sizes.T, color="#c8c8c8", lw=1)
+    (line,) = above.plot(places, sizes[1], color=BLUE, animated=True)
+    (here,) = above.plot([0], [1], "o", color=BLUE, mfc="white", mew=2, ms=11, animated=True)
+    above.set(xlabel="the bytes of the passage", ylabel="RMS of the stream")
+    above.set(xlim=(-1, len(letters)), ylim=(0, None))
+    above.set_xticks(places, letters, family="monospace")
+    low, high, bins = -0.5, 5.5, 60  # what lies beyond is counted in the last bar
+    middles = torch.linspace(low, high, 2 * bins + 1)[1::2]
+    bars = below.bar(middles, [0.0] * bins, 0.1, color=GREEN, ec=BLACK, lw=0.8, animated=True)
+    (rug,) = below.plot([], [], "|", color=BLUE, ms=12, mew=1.2, animated=True)
+    below.set(xlim=(low, high), ylim=(0, 60), ylabel="% of the gates")
+    below.set_xlabel("silu(gate), bars; weight of the norm, short lines")
+
+    def update(layer, token):
+        depth = 2 * layer - 1  # the stream before this layer's FFN
+        size, gates, weight = sizes[depth, token], opened[layer - 1, token], weights[depth]
+        line.set_ydata(sizes[depth])
+        here.set_data([token], [size])
+        counts = torch.histc(gates.clamp(low, high), bins, low, high)
+        for bar, count in zip(bars, counts, strict=True):
+            bar.set_height(100 * count.item() / len(gates))
+        rug.set_data(weight, torch.full_like(weight, 56.0))
+        negative = 100 * (gates < 0).double().mean()
+        read = "".join(letters[max(0, token - 9) : token]).replace("␣", " ")
+        after = f'after "{read}"' if read else "the first one"
+        return (
+            f'Layer {layer}, byte "{letters[token]}", {after}: before the FFN the stream has RMS '
+            f"{size:.1f}. The norm's weights go from {weight.min():.1f} to {weight.max():.1f}. Of "
+            f"{len(gates)} gates {negative:.0f} % are negative; unit {gates.argmax()} is widest "
+            f"open, at {gates.max():.1f}."
+        )
+
+    return explore(
+        figure,
+        update,
+        {
+            "A comma": {"token": letters.index(",")},
+            "First layer": {"layer": 1},
+            "Last layer": {"layer": len(model.layers)},
+        },
+        layer=slider("layer", 2, (1, len(model.layers)), 1),
+        token=slider("byte", 20, (0, len(letters) - 1), 1),
     )
 
 

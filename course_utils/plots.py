@@ -12,7 +12,9 @@ from matplotlib.patches import FancyBboxPatch
 from .layers import layer_norm, rms_norm
 from .measure import roof
 from .notes import markdown
+from .runs import FFN_VARIANTS, NORM_VARIANTS, norm_name
 from .sizes import published_models
+from .tiny_llama import MLPS, WARMUP
 
 STYLE = Path(__file__).with_name("data") / "course.mplstyle"
 
@@ -303,4 +305,113 @@ def roofline_figure(bandwidth, peak, points):
         )
     ax.set_ylim(bottom=lowest)
     figure.legend(loc="outside right upper", frameon=False)
+    return figure
+
+
+# --- 10
+
+
+@house_style
+def rates_figure(records):
+    """The search for a learning rate, by norm: with warm-up and without."""
+    figure = DescribedFigure(
+        figsize=(8.5, 4.4),
+        layout="constrained",
+        alt="Validation loss over the highest learning rate, a line for each of five norms, left "
+        "with warm-up, right without. Left, all are lowest at 4 thousandths, no norm a little "
+        "below the others. From 16 on the lines of post-norm and of no norm lie on the upper edge; "
+        "those of pre-norm rise slowly, with RMSNorm and LayerNorm alike.",
+    )
+    looks = dict(zip(NORM_VARIANTS, _NORM_LOOKS, strict=True))
+    worst = 3.0
+    for ax, warmup, title in zip(
+        figure.subplots(1, 2, sharey=True),
+        (WARMUP, 0),
+        ("40 steps of warm-up", "no warm-up"),
+        strict=True,
+    ):
+        for variant, (colour, line, marker) in looks.items():
+            searched = records.searched(variant, warmup=warmup)
+            losses = [min(loss, worst) for loss in searched.values()]
+            style = {"ls": line, "marker": marker, "mfc": "white", "mew": 1.6}
+            ax.plot(list(searched), losses, color=colour, label=norm_name(variant), **style)
+        ax.set(xscale="log", title=title, xlabel="highest learning rate, in thousandths")
+        ticks = sorted(searched)
+        ax.set_xticks(ticks, [f"{1000 * rate:g}" for rate in ticks], minor=False)
+        ax.minorticks_off()
+        ax.axhline(worst, color=GREY, lw=1, ls=":")
+    figure.axes[0].set_ylabel("validation loss")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+# By the order of NORM_VARIANTS: RMSNorm blue, LayerNorm vermilion; post-norm dashed.
+_NORM_LOOKS = (
+    (BLUE, "-", "o"),
+    (VERMILION, "-", "s"),
+    (BLUE, "--", "^"),
+    (VERMILION, "--", "D"),
+    (BLACK, ":", "x"),
+)
+
+
+@house_style
+def compared_figure(records):
+    """Where each seed of each variant ends, and the mean."""
+    figure = DescribedFigure(figsize=(8, 4.6), layout="constrained", alt="TO WRITE")
+    ffns, norms = figure.subplots(2, 1, sharex=True, height_ratios=(7, 5))
+    for ax, variants in ((ffns, FFN_VARIANTS), (norms, NORM_VARIANTS)):
+        for row, variant in enumerate(variants):
+            ends = [run.final for run in records.compared(variant)]
+            if ax is ffns:
+                colour, marker = (GREY, "s") if variant.ffn in MLPS else (GREEN, "o")
+            else:
+                colour, _, marker = _NORM_LOOKS[row]
+            ax.plot(ends, [row] * len(ends), marker, color=colour, mfc="white", mew=1.4)
+            mean = sum(ends) / len(ends)
+            ax.plot([mean], [row], "|", color=BLACK, ms=20, mew=2.4)
+        names = [v.ffn if ax is ffns else norm_name(v) for v in variants]
+        ax.set_yticks(range(len(variants)), names)
+        ax.invert_yaxis()
+        ax.grid(axis="x", color="#dddddd", lw=0.8)
+    norms.set_xlabel("validation loss after 400 steps (less is better)")
+    return figure
+
+
+@house_style
+def live_figure(live, recorded):
+    """Losses of the first steps: just trained, and as recorded. name -> one loss each ten steps."""
+    figure = DescribedFigure(figsize=(8, 3.4), layout="constrained", alt="TO WRITE")
+    ax = figure.subplots()
+    for name, (colour, marker) in zip(live, ((BLUE, "o"), (VERMILION, "s")), strict=True):
+        steps = range(10, 10 * len(recorded[name]) + 1, 10)
+        ax.plot(steps, recorded[name], color=colour, label=f"{name}, recorded")
+        style = {"mfc": "white", "mew": 1.8, "ls": ""}
+        ax.plot(
+            steps[: len(live[name])],
+            live[name],
+            marker,
+            color=colour,
+            label=f"{name}, now",
+            **style,
+        )
+    ax.set(xlabel="step", ylabel="training loss")
+    ax.legend(frameon=False)
+    return figure
+
+
+@house_style
+def norm_weights_figure(weights):
+    """The weights of each norm in the order of the stream: one dot a feature. (norms, D)."""
+    figure = DescribedFigure(figsize=(8, 3.6), layout="constrained", alt="TO WRITE")
+    ax = figure.subplots()
+    for place, row in enumerate(weights):
+        spread = place + torch.linspace(-0.3, 0.3, len(row))
+        ax.plot(spread, row, ".", color=BLUE, ms=4)
+        ax.plot([place - 0.35, place + 0.35], [row.mean()] * 2, color=BLACK)
+    ax.axhline(1, color=GREY, ls="--", lw=1.5)
+    names = [f"{part} {i // 2 + 1}" for i, part in enumerate(("attn", "FFN") * (len(weights) // 2))]
+    ax.set_xticks(range(len(weights)), [*names, "last"])
+    ax.set_ylabel("weight")
     return figure

@@ -381,4 +381,45 @@ REASONS = {
         1: "85 tiles are full; a third of one is left, and a part of a tile takes a whole one.",
         86: "that is the difference in columns, and the tiles of each; not the tiles saved.",
     },
+    # 10
+    "parameters of the tiny Llama": {
+        492384: "the head is the embedding once more: the same numbers, counted once.",
+        443232: "that is without the embedding, 256 rows of 96.",
+        369504: "that has two matrices in each FFN; SwiGLU has three.",
+        320352: "that has two matrices in each FFN, where SwiGLU has three, and no embedding.",
+    },
+    "loss before training": {
+        "same": "that would be a model without an opinion. Random weights have one: which byte's "
+        "embedding is most like what is in the stream?",
+        "lower": "it has an opinion before it has read anything; but is it a good one?",
+    },
+    "gated below plain": {
+        "4": "one gated network does worse than every plain one. Which function opens it?",
+        "2": "GEGLU and SwiGLU are two; with the same gate, opened by the plainest of functions, "
+        "it works too.",
+        "1": "SwiGLU is not alone: its relations do as well, or nearly.",
+        "0": "then nobody would pay for a third matrix.",
+    },
+    "norm that ends lowest": {
+        "RMSNorm before": "that is what large models have, for depth and for safety; four "
+        "layers at their best rate need neither.",
+        "LayerNorm before": "as far as eight seeds can tell it runs level with RMSNorm.",
+        "RMSNorm after": "as far as eight seeds can tell it runs level with RMSNorm before.",
+        "LayerNorm after": "as far as eight seeds can tell it runs level with RMSNorm before.",
+    },
+    "negative gates": {
+        0.5: "so it was with random weights; training has moved them.",
+        0.3: "the other way round: most units are shut for most bytes.",
+        0.9: "not that many: a unit is open for about one byte in three or four.",
+    },
+    "fails without warm-up": {
+        "before": "that place is the one that bears a hard start: the stream passes by the norms.",
+        "none": "it does without at this rate. At 16/1000 it fails, with warm-up or without.",
+    },
+    "silent mistakes": {
+        0: "a loss that falls looks right, and a shape too. Some of them change very little.",
+        2: "that is how many the shapes catch.",
+        20: "so it would be if only the shapes caught any; some do train visibly worse.",
+        22: "shapes catch some, and the loss does see some.",
+    },
 }

@@ -11,6 +11,8 @@ import statistics
 from pathlib import Path
 from typing import NamedTuple
 
+from .tiny_llama import STEPS, WARMUP
+
 DATA = Path(__file__).parent / "data"
 RATES = (1e-3, 2e-3, 4e-3, 8e-3, 16e-3, 32e-3)  # that are searched
 SEARCH_SEEDS = (101, 102)
@@ -72,7 +74,15 @@ MISTAKES = {
         "old-residual": "FFN added to the old x",
     },
 }
+EXERCISES = {"norm": "rms_norm", "ffn": "swiglu_ffn", "block": "llama_block"}  # their homes
 MISTAKEN = tuple(LLAMA._replace(**{part: name}) for part in MISTAKES for name in MISTAKES[part])
+
+
+def norm_name(variant):
+    """A variant's norm and its place, in words."""
+    if variant.norm == "none":
+        return "no norm"
+    return f"{variant.norm} {'before' if variant.block == 'pre' else 'after'}"
 
 
 class Run(NamedTuple):
@@ -103,30 +113,27 @@ class Records(NamedTuple):
     about: dict
     runs: tuple
 
-    def select(self, variant, **wanted):
-        """The runs of a variant whose fields are as wanted, by seed."""
-        fits = (
-            run
-            for run in self.runs
-            if run.variant == variant and all(getattr(run, k) == v for k, v in wanted.items())
-        )
+    def select(self, variant, *, steps=STEPS, **wanted):
+        """Its runs of that length whose other fields are as wanted, by rate and seed."""
+        wanted |= {"variant": variant, "steps": steps}
+        fits = (r for r in self.runs if all(getattr(r, k) == v for k, v in wanted.items()))
         return sorted(fits, key=lambda run: (run.rate, run.seed))
 
-    def searched(self, variant, *, warmup):
+    def searched(self, variant, *, warmup=WARMUP):
         """For each rate that was tried, the mean final loss of the search's seeds."""
         runs = [r for r in self.select(variant, warmup=warmup) if r.seed in SEARCH_SEEDS]
         rates = sorted({run.rate for run in runs})
         return {r: statistics.mean(run.final for run in runs if run.rate == r) for r in rates}
 
-    def chosen(self, variant, *, warmup):
-        """The rate whose mean final loss is lowest."""
+    def chosen(self, variant, *, warmup=WARMUP):
+        """The rate whose mean final loss in the search is lowest."""
         searched = self.searched(variant, warmup=warmup)
         return min(searched, key=searched.get)
 
-    def compared(self, variant, *, warmup):
-        """The comparison's runs of a variant: its chosen rate, all SEEDS."""
-        rate = self.chosen(variant, warmup=warmup)
-        return [run for run in self.select(variant, rate=rate, warmup=warmup) if run.seed in SEEDS]
+    def compared(self, variant):
+        """The comparison's runs of a variant: its chosen rate, with warm-up, all SEEDS."""
+        runs = self.select(variant, rate=self.chosen(variant), warmup=WARMUP)
+        return [run for run in runs if run.seed in SEEDS]
 
 
 class Difference(NamedTuple):
@@ -142,8 +149,9 @@ class Difference(NamedTuple):
 
 def difference(these, those):
     """How much higher these runs end than those, paired by seed."""
-    pairs = zip(these, those, strict=True)
-    gaps = [a.final - b.final for a, b in pairs]
+    gaps = [a.final - b.final for a, b in zip(these, those, strict=True)]
+    if not all(map(math.isfinite, gaps)):
+        return Difference(statistics.mean(gaps), 0.0)  # a run that failed is no noise
     return Difference(statistics.mean(gaps), statistics.stdev(gaps) / len(gaps) ** 0.5)
 
 

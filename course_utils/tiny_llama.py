@@ -5,6 +5,7 @@ variant, and what that gave is read by `course_utils/runs.py`.
 """
 
 import hashlib
+import itertools
 import math
 import platform
 from typing import NamedTuple
@@ -101,6 +102,11 @@ def _with(activation):
     return lambda x, w_gate, w_up, w_down: gated_ffn(x, w_gate, w_up, w_down, activation)
 
 
+def _check_kind(name, kind, known):
+    if not callable(kind) and kind not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)} or a function, got {kind!r}")
+
+
 class Block(LlamaBlock):
     """`layers.LlamaBlock`, of which the norm, the FFN and the wiring may be others."""
 
@@ -125,24 +131,26 @@ class TinyLlama(nn.Module):
     seed: of the random start. Nothing else draws from it: torch's own generator stays where it is.
 
     Weights start normal with variance 1/inputs, those that write to the stream divided by
-    √(2·layers) besides (Radford et al. 2019, GPT-2). The embedding starts with variance 1/D and is
-    multiplied by √D on its way in (Vaswani et al. 2017), so that the stream starts at RMS 1: without
-    that, a model without norms would begin with almost nothing.
+    √(2·layers) besides (Radford et al. 2019, GPT-2). The embedding starts with variance 1/D and
+    is multiplied by √D on its way in (Vaswani et al. 2017), so that the stream starts at RMS 1:
+    without that, a model without norms would begin with almost nothing.
 
     Raises ValueError, naming the argument, for an unknown name.
     """
 
     def __init__(self, norm="RMSNorm", ffn="SwiGLU", block="pre", seed=0):
         super().__init__()
-        for name, value, known in (("norm", norm, NORMS), ("ffn", ffn, FFNS), ("block", block, BLOCKS)):
-            if not callable(value) and value not in tuple(known):
-                raise ValueError(f"{name} must be one of {', '.join(known)} or a function, got {value!r}")
+        _check_kind("norm", norm, NORMS)
+        _check_kind("ffn", ffn, FFNS)
+        _check_kind("block", block, tuple(BLOCKS))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.embed_tokens = nn.Embedding(BYTES, HIDDEN)
             self.layers = nn.ModuleList(Block(norm, ffn, block) for _ in range(LAYERS))
-            # After post-norm the stream has been normalised already.
-            self.norm = nn.Identity() if block == "post" else Block(norm, ffn, block).input_layernorm
+            if block == "post":  # the stream has been normalised already
+                self.norm = nn.Identity()
+            else:  # a norm of the same kind
+                self.norm = Block(norm, ffn, block).input_layernorm
             self._start()
 
     @torch.no_grad()
@@ -152,6 +160,11 @@ class TinyLlama(nn.Module):
                 writes = name.endswith(("o_proj.weight", "down_proj.weight"))
                 inputs = parameter.shape[1] * (2 * LAYERS if writes else 1)
                 parameter.normal_(0, inputs**-0.5)
+
+    def norms(self):
+        """All norms in the order of the stream: two for each block, and the last."""
+        blocks = ((b.input_layernorm, b.post_attention_layernorm) for b in self.layers)
+        return [*itertools.chain(*blocks), self.norm]
 
     def embed(self, tokens):
         """The stream before the first block. tokens: (B, T), whole numbers. Returns (B, T, D)."""
@@ -201,7 +214,7 @@ def as_text(words):
 def as_tokens(words):
     """Bytes or a string as whole numbers, (N,)."""
     raw = words.encode() if isinstance(words, str) else words
-    return torch.tensor(list(raw))
+    return torch.tensor(list(raw), dtype=torch.long)
 
 
 # --- Training
@@ -215,7 +228,7 @@ def learning_rate(step, peak, warmup=WARMUP, steps=STEPS):
 
 
 def loss_of(model, windows):
-    """Mean cross-entropy in nats a byte. windows: (B, T + 1); each byte is told from those before."""
+    """Mean cross-entropy in nats a byte, each told from those before it. windows: (B, T + 1)."""
     logits = model(windows[:, :-1])
     return F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
 

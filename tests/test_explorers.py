@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from matplotlib.colors import to_hex
 
-from course_utils import explorers, measure
+from course_utils import explorers, inside, measure
 
 EXPLORERS = {
     "00": explorers.token_explorer,
@@ -24,6 +24,7 @@ EXPLORERS = {
     "07": explorers.packed_rows_explorer,
     "08": explorers.depth_explorer,
     "09": explorers.roofline_explorer,
+    "10": explorers.inside_explorer,
 }
 
 
@@ -172,6 +173,9 @@ PROMISED = {
     "Near the ridge": "does 8 operations per byte, left of the ridge at 10",
     "A prompt": "^512 tokens.* right of the ridge",
     "Many tokens, a narrow layer": r"^4096 tokens of 16 features.* take 52\.5 %",
+    "A comma": r'^Layer 2, byte ",", after "es: lists": ',
+    "First layer": "^Layer 1, ",
+    "Last layer": "^Layer 4, ",
 }
 
 
@@ -741,3 +745,36 @@ def test_no_share_of_the_time_is_too_small_for_the_picture():
         explorer.set(tokens=tokens, hidden=hidden)
         widths = [bar.get_width() for bar in shares.patches]
         assert len(widths) == 3 and low < min(widths) and max(widths) <= high, (tokens, hidden)
+
+
+# --- 10
+
+
+@pytest.mark.parametrize(("layer", "token"), [(1, 0), (2, 43), (4, 63)])
+def test_the_stream_the_gates_and_the_weights_of_one_byte_are_drawn(layer, token):
+    explorer = explorers.inside_explorer()
+    explorer.set(layer=layer, token=token)
+    above, below = explorer.figure.axes
+    model, tokens = inside.trained_llama(), inside.passages()[:1]
+    x = model.embed(tokens)  # (1, T, D)
+    with torch.no_grad():
+        for block in model.layers[: layer - 1]:
+            x = block(x)
+        block = model.layers[layer - 1]
+        x = x + block.self_attn(block.input_layernorm(x))
+        sizes = x[0].square().mean(dim=-1).sqrt()  # (T,)
+        gate = block.mlp.gate_proj(block.post_attention_layernorm(x))[0, token]  # (I,)
+    line = next(line for line in above.lines if line.get_animated())
+    np.testing.assert_allclose(line.get_ydata(), sizes, rtol=1e-4)
+    ring = above.lines[-1]
+    np.testing.assert_allclose(ring.get_xydata(), [[token, sizes[token]]], rtol=1e-4)
+    counts, _ = np.histogram(F.silu(gate), 60, (-0.5, 5.5))
+    (bars,) = heights(below, slice(None))
+    assert abs(bars - 100 * torch.tensor(counts) / 256).max() <= 0.4  # one gate on an edge
+    rug = next(line for line in below.lines if line.get_animated())
+    weight = block.post_attention_layernorm.weight.tolist()
+    np.testing.assert_allclose(rug.get_xdata(), weight, rtol=1e-4)
+    said = words_of(explorer)
+    assert f"RMS {sizes[token]:.1f}." in said
+    assert f"{100 * (gate < 0).double().mean():.0f} % are negative" in said
+    assert f"unit {gate.argmax()} is widest open, at {F.silu(gate.max()):.1f}" in said

@@ -16,14 +16,17 @@ MAY_IMPORT = {
     "predictions": set(),
     "notes": set(),
     "measure": {"layers", "sizes", "packing"},
+    "tiny_llama": {"layers"},
+    "runs": {"tiny_llama"},
+    "inside": {"layers", "tiny_llama", "runs"},
     "claims": {"notes", "predictions"},
     "guard": set(),
     "checker": {"guard"},
     "exercises": {"layers", "sizes", "packing", "measure", "guard", "checker", "notes"},
     "environment": {"notes"},
-    "plots": {"layers", "sizes", "packing", "measure", "notes"},
+    "plots": {"layers", "sizes", "packing", "measure", "tiny_llama", "runs", "notes"},
     "explore": {"plots"},
-    "explorers": {"layers", "sizes", "packing", "measure", "plots", "explore"},
+    "explorers": {"layers", "sizes", "packing", "measure", "inside", "plots", "explore"},
     "__main__": {"environment", "notes"},
     "__init__": set(),
 }
@@ -73,4 +76,4 @@ def test_the_helper_stays_small():
     """Without the reasons for wrong guesses and the exercises: they are words, one by one."""
     code = [path for path in FILES if path.stem != "predictions"]
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in code)
-    assert lines <= 3850
+    assert lines <= 4600

@@ -316,7 +316,7 @@ def test_make_lists_every_target(house):
     listed = re.findall(r"^make (\S+) +\S", make(house).stdout, re.M)
     promised = "help lab test test-portable test-references test-browser test-launch test-teaching"
     promised += " test-colab test-oldest test-newest check lecture handout assignment refresh look"
-    promised += " bench hub links lock clean"
+    promised += " bench train hub links lock clean"
     assert listed == promised.split()
     phony = re.search(r"^\.PHONY: (.*?[^\\])$", text("Makefile"), re.M | re.S)[1]
     assert set(re.findall(r"[\w-]+", phony)) == {*listed, "FORCE"}

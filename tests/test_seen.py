@@ -14,7 +14,9 @@ from matplotlib.text import Text
 from test_explorers import EXPLORERS
 
 from course_utils import plots
+from course_utils.inside import norm_weights, trained_llama
 from course_utils.measure import Cost, Timing
+from course_utils.runs import recorded
 
 OKABE_ITO = (
     *("#000000", "#E69F00", "#56B4E9", "#009E73"),
@@ -30,6 +32,10 @@ FIGURES = {
     "shazeer": lambda: plots.shazeer_figure({"ReLU": (2.0, 0.1)}, {"SwiGLU": (1.9, 0.1)}),
     "ratio": plots.ratio_figure,
     "roofline": lambda: plots.roofline_figure(1e10, 1e11, POINTS),
+    "rates": lambda: plots.rates_figure(recorded()),
+    "compared": lambda: plots.compared_figure(recorded()),
+    "live": lambda: plots.live_figure({"a": [2, 1], "b": [3, 2]}, {"a": [2, 1, 1], "b": [3, 2, 1]}),
+    "weights": lambda: plots.norm_weights_figure(norm_weights(trained_llama())),
 }
 
 

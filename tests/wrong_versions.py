@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import textwrap
 
-from course_utils import layers, measure, packing, sizes
+from course_utils import inside, layers, measure, packing, runs, sizes, tiny_llama
 
 MEAN_SQUARE = "h.square().mean(dim=-1, keepdim=True)"
 DIVISION = "h * torch.rsqrt(mean_square + eps)"
@@ -532,6 +532,35 @@ LIBRARY = {
     },
     measure._bytes: {"elements, not bytes": ("leaf.nbytes", "leaf.numel()")},
     measure._call: {"views counted": ("view or not", "not")},
+    # the model, the records and what is seen in it, of 10
+    tiny_llama.as_text: {
+        "paragraphs kept twice": ('dict.fromkeys(words.split("\\n\\n"))', 'words.split("\\n\\n")'),
+    },
+    tiny_llama.TinyLlama.embed: {"√D forgotten": (" * HIDDEN**0.5", "")},
+    tiny_llama.loss_of: {"each byte told from itself": ("windows[:, 1:]", "windows[:, :-1]")},
+    tiny_llama.train: {
+        "no step": ("optimizer.step()", "pass"),
+        "gradients kept": ("optimizer.zero_grad()", "pass"),
+    },
+    tiny_llama.MLP.forward: {
+        "no activation": ("self.activation(self.up_proj(x))", "self.up_proj(x)")
+    },
+    runs.Records.chosen: {"the worst rate": ("min(searched", "max(searched")},
+    runs.Records.compared: {"the search's seeds": ("in SEEDS", "in SEARCH_SEEDS")},
+    runs.difference: {"turned round": ("a.final - b.final", "b.final - a.final")},
+    runs.verdict: {
+        "turned round": ("min(losses) > max(rights)", "max(losses) < min(rights)"),
+        "one seed is enough": ("min(losses) > max(rights)", "max(losses) > max(rights)"),
+    },
+    inside.trained_llama: {"not loaded": ("model.load_state_dict(state)", "pass")},
+    inside.look_inside: {
+        "gate and up changed places": (
+            "torch.stack(gates), torch.stack(ups)",
+            "torch.stack(ups), torch.stack(gates)",
+        ),
+        "what a norm gives, not what it reads": ("values(read[0], gave)", "values(gave, gave)"),
+    },
+    inside.norm_weights: {"from the end": ("model.norms()", "model.norms()[::-1]")},
 }
 
 

@@ -1,8 +1,8 @@
 """Train the tiny Llama in all its variants and record the runs: `make train`.
 
-The plan stands in course_utils/runs.py, its reasons in docs/comparison.md. What is recorded already
-is not trained again, so a stopped command goes on where it was: `--fresh` begins anew. Each run has
-one thread, so its numbers do not depend on how many run beside it.
+The plan stands in course_utils/runs.py, its reasons in docs/comparison.md. Runs are written to a
+draft, which takes the place of the records when all are there; a stopped command goes on from its
+draft. Each run has one thread, so its numbers do not depend on how many run beside it.
 """
 
 import argparse
@@ -25,18 +25,17 @@ from course_utils.runs import LLAMA, Run
 from course_utils.tiny_llama import LOOKS, STEPS, WARMUP
 
 RECORDS = runs.DATA / "runs.jsonl"
+DRAFT = runs.DATA / "runs.part"
 CHECKPOINT = runs.DATA / "tiny_llama.npz"
 LONG = 3000  # steps of the model that is stored
-EXERCISE = {"norm": "rms_norm", "ffn": "swiglu_ffn", "block": "llama_block"}
 
 
 def model_of(variant, seed):
     """The TinyLlama of a variant; a mistake's name stands for the catalogue's own code."""
     parts = variant._asdict()
-    for part, exercise in EXERCISE.items():
+    for part, exercise in runs.EXERCISES.items():
         if parts[part] in runs.MISTAKES[part]:
-            known = exercises.load(exercise).mistakes
-            parts[part] = next(m.wrong for m in known if m.id == parts[part])
+            parts[part] = exercises.mistake(exercise, parts[part]).wrong
     return tiny_llama.TinyLlama(**parts, seed=seed)
 
 
@@ -72,7 +71,13 @@ def search_jobs(variants, rates, warmup):
 def wider(records, variants, warmup):
     """The next rate for each variant whose best one is at an end of what was tried."""
     for variant in variants:
-        rates, best = list(records.searched(variant, warmup=warmup)), records.chosen(variant, warmup=warmup)
+        rates = list(records.searched(variant, warmup=warmup))
+        tried = {(run.rate, run.seed) for run in records.select(variant, warmup=warmup)}
+        left = [j for j in search_jobs([variant], rates, warmup) if (j[1], j[3]) not in tried]
+        if left:  # by a command that was stopped
+            yield from left
+            continue
+        best = records.chosen(variant, warmup=warmup)
         if best == rates[0]:
             yield from search_jobs([variant], [best / 2], warmup)
         if best == rates[-1]:
@@ -81,9 +86,9 @@ def wider(records, variants, warmup):
 
 def compared_jobs(records):
     for variant in runs.VARIANTS:
-        rate = records.chosen(variant, warmup=WARMUP)
+        rate = records.chosen(variant)
         yield from itertools.product([variant], [rate], [WARMUP], runs.SEEDS)
-    rate = records.chosen(LLAMA, warmup=WARMUP)
+    rate = records.chosen(LLAMA)
     yield from itertools.product(runs.MISTAKEN, [rate], [WARMUP], runs.MISTAKE_SEEDS)
 
 
@@ -108,32 +113,34 @@ def _processor():
 
 
 def read():
-    if not RECORDS.exists():
+    """The draft of an earlier command of the same make, or none."""
+    if not DRAFT.exists():
         return runs.Records(about(), ())
-    records = runs.parse(RECORDS.read_text(encoding="utf-8").splitlines())
+    records = runs.parse(DRAFT.read_text(encoding="utf-8").splitlines())
     if records.about != about():
         raise SystemExit(
-            f"{RECORDS} was made by {records.about}; this is {about()}. --fresh begins anew."
+            f"{DRAFT} was made by {records.about}; this is {about()}. Delete it first."
         )
     return records
 
 
 def write(records):
-    """In a fixed order, whole or not at all."""
+    """Into the draft, in a fixed order, whole or not at all."""
     ordered = sorted(records.runs, key=lambda r: (r.steps, r.variant, -r.warmup, r.rate, r.seed))
     lines = [json.dumps(records.about), *(json.dumps(run._asdict()) for run in ordered)]
-    draft = RECORDS.with_suffix(".part")
-    draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    draft.replace(RECORDS)
+    new = DRAFT.with_suffix(".new")
+    new.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    new.replace(DRAFT)
 
 
 def do(records, jobs, pool, title):
     """Train what is not recorded yet; returns the Records with it."""
-    known = {(run.variant, run.rate, run.warmup, run.seed) for run in records.runs}
+    done = (run for run in records.runs if run.steps == STEPS)
+    known = {(run.variant, run.rate, run.warmup, run.seed) for run in done}
     missing = [job for job in dict.fromkeys(jobs) if job not in known]
     tasks = [pool.submit(train_one, job) for job in missing]
-    for done in tqdm(as_completed(tasks), total=len(tasks), desc=title, unit="run"):
-        records = records._replace(runs=(*records.runs, done.result()))
+    for task in tqdm(as_completed(tasks), total=len(tasks), desc=title, unit="run"):
+        records = records._replace(runs=(*records.runs, task.result()))
         write(records)
     return records
 
@@ -142,31 +149,31 @@ def save(model):
     """The checkpoint: matrices in float16, for size; norm weights as they are."""
     state = model.state_dict().items()
     arrays = {k: v.half().numpy() if v.ndim == 2 else v.numpy() for k, v in state}
-    np.savez_compressed(CHECKPOINT, **arrays)
+    new = CHECKPOINT.with_suffix(".new")
+    with new.open("wb") as file:  # numpy would add its suffix to a name
+        np.savez_compressed(file, **arrays)
+    new.replace(CHECKPOINT)
 
 
 def main(workers):
+    torch.set_num_threads(1)
     records = read()
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, torch.set_num_threads, (1,)) as pool:
         for warmup, variants in ((WARMUP, runs.VARIANTS), (0, runs.NORM_VARIANTS)):
-            words = "with warm-up" if warmup else "without"
-            records = do(records, search_jobs(variants, runs.RATES, warmup), pool, f"search {words}")
+            title = f"search, {warmup} steps of warm-up"
+            records = do(records, search_jobs(variants, runs.RATES, warmup), pool, title)
             while more := list(wider(records, variants, warmup)):
-                records = do(records, more, pool, f"wider search {words}")
+                records = do(records, more, pool, f"wider {title}")
         records = do(records, compared_jobs(records), pool, "comparison")
-    rate = records.chosen(LLAMA, warmup=WARMUP)
     print(f"{LONG} steps for the model that is stored", flush=True)
-    long, model = trained(LLAMA, rate, WARMUP, 0, LONG)
-    write(records._replace(runs=(*(r for r in records.runs if r.steps != LONG), long)))
+    long, model = trained(LLAMA, records.chosen(LLAMA), WARMUP, 0, LONG)
     save(model)
+    write(records._replace(runs=(*(run for run in records.runs if run.steps == STEPS), long)))
+    DRAFT.replace(RECORDS)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="runs at a time")
-    parser.add_argument("--fresh", action="store_true", help="forget what is recorded")
-    options = parser.parse_args()
-    if options.fresh:
-        RECORDS.unlink(missing_ok=True)
-    main(options.workers)
+    main(parser.parse_args().workers)

@@ -41,6 +41,14 @@ def load(name):
     return next(exercise for exercise in topic.EXERCISES if exercise.name == name)
 
 
+def mistake(name, known_as):
+    """The Mistake of an exercise that is known by this id; its `wrong` is the code."""
+    found = {mistake.id: mistake for mistake in load(name).mistakes}
+    if known_as not in found:
+        raise ValueError(f"{name} has no mistake {known_as!r}; there is {', '.join(found)}")
+    return found[known_as]
+
+
 def check(name, answer):
     """Judge your answer to an exercise.
 
