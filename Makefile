@@ -111,7 +111,7 @@ look: .venv/.browser .venv/.teach  ## photograph notebooks and slides in Jupyter
 bench: .venv/.installed  ## measure times and memory (RUNS=5)
 	.venv/bin/python tools/bench.py $(RUNS)
 
-train: .venv/.installed  ## train notebook 10's models again and record them: 45 minutes on two cores
+train: .venv/.installed  ## train notebook 10's models again and record them: under an hour on two cores
 	.venv/bin/python tools/train.py
 
 hub: .venv/.launch  ## measure a class on a JupyterHub on this machine (LEARNERS=3)

@@ -318,9 +318,9 @@ def rates_figure(records):
         figsize=(8.5, 4.4),
         layout="constrained",
         alt="Validation loss over the highest learning rate, a line for each of five norms, left "
-        "with warm-up, right without. Left, all are lowest at 4 thousandths, no norm a little "
-        "below the others. From 16 on the lines of post-norm and of no norm lie on the upper edge; "
-        "those of pre-norm rise slowly, with RMSNorm and LayerNorm alike.",
+        "with warm-up, right without. Left, all are lowest at 4 thousandths, no norm a little"
+        " below the others. From 16 on the lines of post-norm and of no norm lie on the upper"
+        " edge; those of pre-norm rise slowly, with RMSNorm and LayerNorm alike.",
     )
     looks = dict(zip(NORM_VARIANTS, _NORM_LOOKS, strict=True))
     worst = 3.0
@@ -359,7 +359,14 @@ _NORM_LOOKS = (
 @house_style
 def compared_figure(records):
     """Where each seed of each variant ends, and the mean."""
-    figure = DescribedFigure(figsize=(8, 4.6), layout="constrained", alt="TO WRITE")
+    figure = DescribedFigure(
+        figsize=(8, 4.6),
+        layout="constrained",
+        alt="Final validation losses: each ring or square a seed, each bar the mean of eight. "
+        "Above, seven FFNs: GLU is furthest right, then SiLU, ReLU and GELU; ReGLU, GEGLU and"
+        " SwiGLU lie together on the left. Below, five norms: four lie together, no norm is "
+        "clearly to their left.",
+    )
     ffns, norms = figure.subplots(2, 1, sharex=True, height_ratios=(7, 5))
     for ax, variants in ((ffns, FFN_VARIANTS), (norms, NORM_VARIANTS)):
         for row, variant in enumerate(variants):
@@ -382,11 +389,18 @@ def compared_figure(records):
 @house_style
 def live_figure(live, recorded):
     """Losses of the first steps: just trained, and as recorded. name -> one loss each ten steps."""
-    figure = DescribedFigure(figsize=(8, 3.4), layout="constrained", alt="TO WRITE")
+    figure = DescribedFigure(
+        figsize=(8, 3.4),
+        layout="constrained",
+        alt="Training loss over the first hundred steps, as recorded, of two models, as lines; "
+        "the one with a mistake is far higher. On each line three marks, the losses of the "
+        "thirty steps that were just trained.",
+    )
     ax = figure.subplots()
-    for name, (colour, marker) in zip(live, ((BLUE, "o"), (VERMILION, "s")), strict=True):
+    looks = ((BLUE, "-", "o"), (VERMILION, "--", "s"))
+    for name, (colour, line, marker) in zip(live, looks, strict=True):
         steps = range(10, 10 * len(recorded[name]) + 1, 10)
-        ax.plot(steps, recorded[name], color=colour, label=f"{name}, recorded")
+        ax.plot(steps, recorded[name], ls=line, color=colour, label=f"{name}, recorded")
         style = {"mfc": "white", "mew": 1.8, "ls": ""}
         ax.plot(
             steps[: len(live[name])],
@@ -404,7 +418,13 @@ def live_figure(live, recorded):
 @house_style
 def norm_weights_figure(weights):
     """The weights of each norm in the order of the stream: one dot a feature. (norms, D)."""
-    figure = DescribedFigure(figsize=(8, 3.6), layout="constrained", alt="TO WRITE")
+    figure = DescribedFigure(
+        figsize=(8, 3.6),
+        layout="constrained",
+        alt="The 96 weights of each of nine norms as dots, in the order of the stream, with their"
+        " mean as a bar and a dashed line at one. The means rise from 0.8 in the first norm "
+        "to over 1.2 in the last; the dots of each norm spread by a few tenths.",
+    )
     ax = figure.subplots()
     for place, row in enumerate(weights):
         spread = place + torch.linspace(-0.3, 0.3, len(row))

@@ -389,12 +389,12 @@ REASONS = {
         320352: "that has two matrices in each FFN, where SwiGLU has three, and no embedding.",
     },
     "loss before training": {
-        "same": "that would be a model without an opinion. Random weights have one: which byte's "
-        "embedding is most like what is in the stream?",
-        "lower": "it has an opinion before it has read anything; but is it a good one?",
+        "same": "that would be a model without an opinion. Random weights have one: some "
+        "byte's embedding is most like what is in the stream.",
+        "lower": "it has an opinion before it has read anything, and not a good one.",
     },
     "gated below plain": {
-        "4": "one gated network does worse than every plain one. Which function opens it?",
+        "4": "one gated network does worse than every plain one: look at what opens it.",
         "2": "GEGLU and SwiGLU are two; with the same gate, opened by the plainest of functions, "
         "it works too.",
         "1": "SwiGLU is not alone: its relations do as well, or nearly.",
