@@ -395,7 +395,7 @@ REASONS = {
     },
     "gated below plain": {
         "4": "one gated network does worse than every plain one: look at what opens it.",
-        "2": "GEGLU and SwiGLU are two; with the same gate, opened by the plainest of functions, "
+        "2": "two of them are GEGLU and SwiGLU; with a gate opened by the plainest of functions "
         "it works too.",
         "1": "SwiGLU is not alone: its relations do as well, or nearly.",
         "0": "then nobody would pay for a third matrix.",
