@@ -63,7 +63,6 @@ def passages():
     return torch.stack(rows)
 
 
-@torch.no_grad()
 def look_inside(model, tokens):
     """Run a model over tokens, (B, T), and keep what passed: an Inside.
 
@@ -84,7 +83,8 @@ def look_inside(model, tokens):
         keep(layer.mlp.gate_proj, lambda _, gave: gates.append(gave))
         keep(layer.mlp.up_proj, lambda _, gave: ups.append(gave))
     try:
-        model(tokens)
+        with torch.no_grad():
+            model(tokens)
     finally:
         for handle in handles:
             handle.remove()

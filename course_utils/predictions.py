@@ -397,7 +397,7 @@ REASONS = {
         "4": "one gated network does worse than every plain one: look at what opens it.",
         "2": "two of them are GEGLU and SwiGLU; with a gate opened by the plainest of functions "
         "it works too.",
-        "1": "SwiGLU is not alone: its relations do as well, or nearly.",
+        "1": "no single one is alone: its relations do as well, or nearly.",
         "0": "then nobody would pay for a third matrix.",
     },
     "norm that ends lowest": {

@@ -538,13 +538,8 @@ LIBRARY = {
     },
     tiny_llama.TinyLlama.embed: {"√D forgotten": (" * HIDDEN**0.5", "")},
     tiny_llama.loss_of: {"each byte told from itself": ("windows[:, 1:]", "windows[:, :-1]")},
-    tiny_llama.train: {
-        "no step": ("optimizer.step()", "pass"),
-        "gradients kept": ("optimizer.zero_grad()", "pass"),
-    },
-    tiny_llama.MLP.forward: {
-        "no activation": ("self.activation(self.up_proj(x))", "self.up_proj(x)")
-    },
+    tiny_llama.train: {"no step": ("optimizer.step()", "pass")},
+    tiny_llama._ffn: {"plain and narrow": ("4 * HIDDEN", "2 * HIDDEN")},
     runs.Records.chosen: {"the worst rate": ("min(searched", "max(searched")},
     runs.Records.compared: {"the search's seeds": ("in SEEDS", "in SEARCH_SEEDS")},
     runs.difference: {"turned round": ("a.final - b.final", "b.final - a.final")},
@@ -945,7 +940,48 @@ CELLS = {
         "D 64, std 0.02: pre- and post-norm have the same gradients",
     ],
     # 09
+    ("10", "4 * (4 * D * D + 3 * D * wide)", "4 * (4 * D * D + 2 * D * wide)"): [
+        "It has 256·D + 4·(4·D² + 3·D·I) + 9·D parameters"
+    ],
+    ("10", "min(s, key=s.get) in", "max(s, key=s.get) in"): [
+        "No variant's best rate lies at an end of its search"
+    ],
+    ("10", '"GLU": 1.982}', '"GLU": 1.9}'): ["The three lowest are the three lowest of Shazeer's"],
+    ("10", "tried[name][0.016]", "tried[name][0.008]"): [
+        "At 16/1000 both post-norms end above 3",
+        "At 16/1000 the loss without norms is soon no number",
+        "3.2 is what knowing each byte's frequency alone would cost",
+    ],
+    ("10", "tried[name][0.016]", "tried[name][0.032]"): [
+        "At 16/1000 both pre-norms still end below 1.9"
+    ],
+    ("10", "rate=0.008, warmup=0", "rate=0.008, warmup=40"): [
+        "At 8/1000 without warm-up every post-norm run ends above 2.1"
+    ],
+    ("10", "rate=0.008, warmup=0", "rate=0.016, warmup=0"): [
+        "At 8/1000 without warm-up the others end below 1.9"
+    ],
+    ("10", '"R04").wrong', '"R10").wrong'): [
+        "One of them sees the future: a later token changes earlier ones"
+    ],
+    (
+        "10",
+        "error(torch.bfloat16) / error(torch.float16)",
+        "error(torch.float16) / error(torch.bfloat16)",
+    ): ["In bfloat16 the logits are over 5 times as far off as in float16"],
+    ("10", "largest = seen.stream", "largest = 10 * seen.stream"): [
+        "No number of the stream reaches 100: its square fits into float16"
+    ],
     # the question bank
+    ("question_bank", "gap = a - b", "gap = a - b.flip(0)"): [
+        "Seed by seed the mean is 4.70 standard errors"
+    ],
+    ("question_bank", "a.var() / len(a) + b.var() / len(b)", "a.var() / len(a)"): [
+        "Without pairing it is 0.53 of them"
+    ],
+    ("question_bank", '"R04").wrong', '"R10").wrong'): [
+        "With the mean over the tokens the three before it move"
+    ],
     ("question_bank", *KEEPDIM_BACK): [
         "Without keepdim A raises, B is wrong, C has another shape, D is right"
     ],
