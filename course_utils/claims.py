@@ -6,6 +6,7 @@ error, so that they are the same on every machine.
 """
 
 import math
+import re
 import warnings
 
 import numpy as np
@@ -161,7 +162,7 @@ def _answer_number(guess, truth, reasons, tolerance):
     if guess is None:
         return note("○", "A number, please", "for instance 2 or 0.5, without quotes")
     if _close(guess, truth, tolerance):
-        return note("✔", f"Yes: {_short(truth)}")
+        return note("✔", f"Yes: {_short(truth, 4 if tolerance else 12)}")
     near_by = [number for number in reasons if _close(guess, number, tolerance)]
     if near_by:
         closest = min(near_by, key=lambda number: abs(number - guess))  # 63.7 is not 64
@@ -188,6 +189,8 @@ def _as_number(guess):
     if isinstance(guess, bool):
         return None
     try:
+        if isinstance(guess, str) and re.fullmatch(r"\d{1,3}(,\d{3})+", guess):
+            guess = guess.replace(",", "")  # as the notebooks print large numbers
         with warnings.catch_warnings(action="error"):  # such as numpy's for a complex number
             value = float(guess.detach() if isinstance(guess, torch.Tensor) else guess)
     except Exception:

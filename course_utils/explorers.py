@@ -792,9 +792,10 @@ def inside_explorer():
     seen, weights = look_inside(model, tokens), norm_weights(model)
     sizes = rms(seen.stream[:, 0])  # (2·L + 1, T)
     opened = silu(seen.gate[:, 0])  # (L, T, I)
-    letters = [chr(t) if t > 32 else "␣" for t in tokens[0].tolist()]
+    signs = {ord(" "): "␣", ord("\n"): "↵"}
+    letters = [signs.get(t, chr(t)) for t in tokens[0].tolist()]
     figure = DescribedFigure(
-        figsize=(9, 5.2),
+        figsize=(9, 4.4),
         layout="constrained",
         alt="Above, the RMS of the stream at each byte of a sentence: grey lines for all depths, a "
         "blue one for the chosen layer, a ring at the chosen byte. Below, as bars, how this byte's "
@@ -805,7 +806,7 @@ def inside_explorer():
     above.plot(places, sizes.T, color="#c8c8c8", lw=1)
     (line,) = above.plot(places, sizes[1], color=BLUE, animated=True)
     (here,) = above.plot([0], [1], "o", color=BLUE, mfc="white", mew=2, ms=11, animated=True)
-    above.set(xlabel="the bytes of the passage", ylabel="RMS of the stream")
+    above.set(xlabel="the bytes of the passage", ylabel="stream, RMS")
     above.set(xlim=(-1, len(letters)), ylim=(0, None))
     above.set_xticks(places, letters, family="monospace")
     low, high, bins = -0.5, 5.5, 60  # what lies beyond is counted in the last bar
@@ -813,7 +814,7 @@ def inside_explorer():
     bars = below.bar(middles, [0.0] * bins, 0.1, color=GREEN, ec=BLACK, lw=0.8, animated=True)
     (rug,) = below.plot([], [], "|", color=BLUE, ms=12, mew=1.2, animated=True)
     below.set(xlim=(low, high), ylim=(0, 60), ylabel="% of the gates")
-    below.set_xlabel("silu(gate), bars; weight of the norm, short lines")
+    below.set_xlabel("silu(gate); on top, the norm's weights")
 
     def update(layer, token):
         depth = 2 * layer - 1  # the stream before this layer's FFN

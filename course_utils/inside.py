@@ -41,7 +41,7 @@ def trained_llama():
     """
     with np.load(DATA / "tiny_llama.npz", allow_pickle=False) as stored:
         state = {name: torch.from_numpy(stored[name]).float() for name in stored.files}
-    model = TinyLlama()
+    model = TinyLlama().float()  # whatever the default dtype is
     model.load_state_dict(state)
     return model.eval()
 
@@ -57,9 +57,10 @@ def passages():
     for topic, starts in PASSAGES.items():
         for start in starts:
             at = topics.get(topic, "").find(f"\n{start}")
-            if at < 0:
+            tokens = as_tokens(topics.get(topic, "")[at + 1 :])[:WINDOW]
+            if at < 0 or len(tokens) < WINDOW:
                 raise LookupError(f"this Python's topic {topic!r} has no paragraph {start!r} …")
-            rows.append(as_tokens(topics[topic][at + 1 :])[:WINDOW])
+            rows.append(tokens)
     return torch.stack(rows)
 
 
@@ -69,7 +70,8 @@ def look_inside(model, tokens):
     Raises ValueError when its FFN is not SwiGLU, or its norms do not stand before the sublayers.
     """
     if any(type(layer.mlp) is not SwiGLU for layer in model.layers):
-        raise ValueError(f"the FFN must be SwiGLU, got {type(model.layers[0].mlp).__name__}")
+        kinds = sorted({type(layer.mlp).__name__ for layer in model.layers})
+        raise ValueError(f"each FFN must be SwiGLU, got {', '.join(kinds)}")
     if any(layer.wiring is not llama_block for layer in model.layers):
         raise ValueError("the norms must stand before the sublayers, as in llama_block")
     streams, gates, ups, handles = [], [], [], []
@@ -93,4 +95,6 @@ def look_inside(model, tokens):
 
 def norm_weights(model):
     """The weights of a model's norms, in the order of the stream: (2·L + 1, D)."""
+    if not all(hasattr(norm, "weight") for norm in model.norms()):
+        raise ValueError("each norm must have a weight; one of this model's has none")
     return torch.stack([norm.weight.detach() for norm in model.norms()])

@@ -339,8 +339,9 @@ def rates_figure(records):
         ticks = sorted(searched)
         ax.set_xticks(ticks, [f"{1000 * rate:g}" for rate in ticks], minor=False)
         ax.minorticks_off()
-        ax.axhline(worst, color=GREY, lw=1, ls=":")
-    figure.axes[0].set_ylabel("validation loss")
+    ticks = [1.6, 2.0, 2.4, 2.8, worst]
+    figure.axes[0].set_yticks(ticks, [*map(str, ticks[:-1]), "3 or more"])
+    figure.axes[0].set_ylabel("final validation loss")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     return figure
@@ -357,43 +358,52 @@ _NORM_LOOKS = (
 
 
 @house_style
-def compared_figure(records):
-    """Where each seed of each variant ends, and the mean."""
+def ffn_losses_figure(records):
+    """Where each seed of each FFN ends, and the mean."""
     figure = DescribedFigure(
-        figsize=(8, 4.6),
+        figsize=(8, 3.4),
         layout="constrained",
-        alt="Final validation losses: each ring or square a seed, each bar the mean of eight. "
-        "Above, seven FFNs: GLU is furthest right, then SiLU, ReLU and GELU; ReGLU, GEGLU and"
-        " SwiGLU lie together on the left. Below, five norms: four lie together, no norm is "
-        "clearly to their left.",
+        alt="Final validation losses of seven FFNs: each mark a seed, each bar the mean of eight. "
+        "GLU is furthest right, then SiLU, ReLU and GELU; ReGLU, GEGLU and SwiGLU lie together on "
+        "the left.",
     )
-    ffns, norms = figure.subplots(2, 1, sharex=True, height_ratios=(7, 5))
-    for ax, variants in ((ffns, FFN_VARIANTS), (norms, NORM_VARIANTS)):
-        for row, variant in enumerate(variants):
-            ends = [run.final for run in records.compared(variant)]
-            if ax is ffns:
-                colour, marker = (GREY, "s") if variant.ffn in MLPS else (GREEN, "o")
-            else:
-                colour, _, marker = _NORM_LOOKS[row]
-            ax.plot(ends, [row] * len(ends), marker, color=colour, mfc="white", mew=1.4)
-            mean = sum(ends) / len(ends)
-            ax.plot([mean], [row], "|", color=BLACK, ms=20, mew=2.4)
-        names = [v.ffn if ax is ffns else norm_name(v) for v in variants]
-        ax.set_yticks(range(len(variants)), names)
-        ax.invert_yaxis()
-        ax.grid(axis="x", color="#dddddd", lw=0.8)
-    norms.set_xlabel("validation loss after 400 steps (less is better)")
+    looks = [(GREY, "s") if variant.ffn in MLPS else (GREEN, "o") for variant in FFN_VARIANTS]
+    _losses(figure.subplots(), records, FFN_VARIANTS, looks, [v.ffn for v in FFN_VARIANTS])
     return figure
+
+
+@house_style
+def norm_losses_figure(records):
+    """The same for the norms."""
+    figure = DescribedFigure(
+        figsize=(8, 2.6),
+        layout="constrained",
+        alt="Final validation losses of five norms: each mark a seed, each bar the mean of eight. "
+        "Four lie together; no norm is clearly to their left.",
+    )
+    looks = [(colour, marker) for colour, _, marker in _NORM_LOOKS]
+    _losses(figure.subplots(), records, NORM_VARIANTS, looks, map(norm_name, NORM_VARIANTS))
+    return figure
+
+
+def _losses(ax, records, variants, looks, names):
+    for row, (variant, (colour, marker)) in enumerate(zip(variants, looks, strict=True)):
+        ends = [run.final for run in records.compared(variant)]
+        ax.plot(ends, [row] * len(ends), marker, color=colour, mfc="white", mew=1.4)
+        ax.plot([sum(ends) / len(ends)], [row], "|", color=BLACK, ms=20, mew=2.4)
+    ax.set_yticks(range(len(variants)), list(names))
+    ax.set(ylim=(len(variants) - 0.4, -0.6), xlabel="final validation loss (less is better)")
+    ax.grid(axis="x", color="#dddddd", lw=0.8)
 
 
 @house_style
 def live_figure(live, recorded):
     """Losses of the first steps: just trained, and as recorded. name -> one loss each ten steps."""
     figure = DescribedFigure(
-        figsize=(8, 3.4),
+        figsize=(8, 2.8),
         layout="constrained",
-        alt="Training loss over the first hundred steps, as recorded, of two models, as lines; "
-        "the one with a mistake is far higher. On each line three marks, the losses of the "
+        alt="Training loss over the first hundred steps as recorded: the model as it is as a solid "
+        "line, the one with a mistake as a dashed one. On each line three marks, the losses of the "
         "thirty steps that were just trained.",
     )
     ax = figure.subplots()
@@ -419,7 +429,7 @@ def live_figure(live, recorded):
 def norm_weights_figure(weights):
     """The weights of each norm in the order of the stream: one dot a feature. (norms, D)."""
     figure = DescribedFigure(
-        figsize=(8, 3.6),
+        figsize=(8, 3.2),
         layout="constrained",
         alt="The 96 weights of each of nine norms as dots, in the order of the stream, with their"
         " mean as a bar and a dashed line at one. The means rise from 0.8 in the first norm "

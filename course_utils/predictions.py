@@ -385,8 +385,12 @@ REASONS = {
     "parameters of the tiny Llama": {
         492384: "the head is the embedding once more: the same numbers, counted once.",
         443232: "that is without the embedding, 256 rows of 96.",
+        320352: "that is without attention: four matrices of D² in each block.",
         369504: "that has two matrices in each FFN; SwiGLU has three.",
-        320352: "that has two matrices in each FFN, where SwiGLU has three, and no embedding.",
+        344928: "that has two matrices in each FFN, where SwiGLU has three, and no embedding.",
+        615264: "that is SwiGLU at the width of a plain network, 4·D; here I is 8/3 of D.",
+        466944: "nearly: the norms have weights too, nine times 96.",
+        467712: "nearly: one more norm stands behind the blocks.",
     },
     "loss before training": {
         "same": "that would be a model without an opinion. Random weights have one: some "
@@ -394,31 +398,34 @@ REASONS = {
         "lower": "it has an opinion before it has read anything, and not a good one.",
     },
     "gated below plain": {
-        "4": "one gated network does worse than every plain one: look at what opens it.",
+        "4": "one gated network does worse than every plain one: a sigmoid opens it.",
         "2": "two of them are GEGLU and SwiGLU; with a gate opened by the plainest of functions "
         "it works too.",
         "1": "no single one is alone: its relations do as well, or nearly.",
-        "0": "then nobody would pay for a third matrix.",
+        "0": "at equal cost the product of two projections does beat one, with most gates.",
     },
     "norm that ends lowest": {
         "RMSNorm before": "that is what large models have, for depth and for safety; four "
         "layers at their best rate need neither.",
-        "LayerNorm before": "as far as eight seeds can tell it runs level with RMSNorm.",
-        "RMSNorm after": "as far as eight seeds can tell it runs level with RMSNorm before.",
-        "LayerNorm after": "as far as eight seeds can tell it runs level with RMSNorm before.",
+        "LayerNorm before": "it is a little below RMSNorm, by less than eight seeds can settle.",
+        "RMSNorm after": "it is a little below RMSNorm before, by less than eight seeds can "
+        "settle.",
+        "LayerNorm after": "it is a little below RMSNorm before, by less than eight seeds can "
+        "settle.",
     },
     "negative gates": {
         0.5: "so it was with random weights; training has moved them.",
-        0.3: "the other way round: most units are shut for most bytes.",
+        0.3: "the other way round: that is nearly the share that is open.",
         0.9: "not that many: a unit is open for about one byte in three or four.",
     },
     "fails without warm-up": {
         "before": "that place is the one that bears a hard start: the stream passes by the norms.",
-        "none": "it does without at this rate. At 16/1000 it fails, with warm-up or without.",
+        "no norm": "at this rate it can do without. At 16/1000 it fails, with warm-up or not.",
     },
     "silent mistakes": {
-        0: "a loss that falls looks right, and a shape too. Some of them change very little.",
+        0: "surely a mistake shows somewhere? Most change too little, or what training can mend.",
         2: "that is how many the shapes catch.",
+        17: "that forgets those which shapes catch.",
         20: "so it would be if only the shapes caught any; some do train visibly worse.",
         22: "shapes catch some, and the loss does see some.",
     },

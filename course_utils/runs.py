@@ -128,6 +128,8 @@ class Records(NamedTuple):
     def chosen(self, variant, *, warmup=WARMUP):
         """The rate whose mean final loss in the search is lowest."""
         searched = self.searched(variant, warmup=warmup)
+        if not searched:
+            raise LookupError(f"no search of {variant} with warmup {warmup} is recorded")
         return min(searched, key=searched.get)
 
     def compared(self, variant):
@@ -148,7 +150,13 @@ class Difference(NamedTuple):
 
 
 def difference(these, those):
-    """How much higher these runs end than those, paired by seed."""
+    """How much higher these runs end than those, paired by seed.
+
+    Raises ValueError when their seeds differ, or are fewer than two.
+    """
+    seeds, others = ([run.seed for run in runs] for runs in (these, those))
+    if seeds != others or len(seeds) < 2:
+        raise ValueError(f"both must have the same seeds, two or more, got {seeds} and {others}")
     gaps = [a.final - b.final for a, b in zip(these, those, strict=True)]
     if not all(map(math.isfinite, gaps)):
         return Difference(statistics.mean(gaps), 0.0)  # a run that failed is no noise
@@ -171,9 +179,25 @@ def verdict(runs, right, step):
 
 
 def parse(lines):
-    """Records from the lines of `runs.jsonl`: the first is about all, each other one a run."""
-    about, *rest = map(json.loads, lines)
-    return Records(about, tuple(map(_run, rest)))
+    """Records from the lines of `runs.jsonl`: the first is about all, each other one a run.
+
+    Raises ValueError for a line that is neither, naming it, and for a run that is there twice.
+    """
+    about, entries = {}, []
+    for number, line in enumerate(lines, start=1):
+        try:
+            entry = json.loads(line)
+            if number == 1:
+                about = {"command": entry["command"], **entry}
+            else:
+                entries.append(_run(entry))
+        except (ValueError, KeyError, TypeError) as problem:
+            raise ValueError(f"line {number} is no run: {line[:40]!r}") from problem
+    if len({(r.variant, r.rate, r.warmup, r.seed, r.steps) for r in entries}) < len(entries):
+        raise ValueError("a run is there twice")
+    if not about:
+        raise ValueError("there is no first line, about all runs")
+    return Records(about, tuple(entries))
 
 
 def _run(entry):

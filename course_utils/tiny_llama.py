@@ -103,8 +103,32 @@ def _with(activation):
 
 
 def _check_kind(name, kind, known):
-    if not callable(kind) and kind not in known:
+    function = callable(kind) and not isinstance(kind, type | nn.Module)
+    if not function and kind not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)} or a function, got {kind!r}")
+
+
+def _check_whole(name, value):
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise ValueError(f"{name} must be a whole number, zero or more, got {value!r}")
+
+
+def _check_tokens(tokens):
+    kind = getattr(tokens, "dtype", type(tokens).__name__)
+    if kind != torch.long or tokens.ndim != 2:
+        shape = f" {tuple(tokens.shape)}" if isinstance(tokens, torch.Tensor) else ""
+        raise ValueError(
+            f"tokens must be whole numbers, (B, T), as as_tokens(words)[None], got {kind}{shape}"
+        )
+
+
+def _check_data(data):
+    if isinstance(data, Text):
+        raise TypeError("data must be text.train or text.validation, got the whole Text")
+    if not isinstance(data, torch.Tensor) or data.dtype != torch.long or data.ndim != 1:
+        raise TypeError(f"data must be a vector of whole numbers, got {type(data).__name__}")
+    if len(data) <= WINDOW:
+        raise ValueError(f"data must be longer than a window of {WINDOW} bytes, got {len(data)}")
 
 
 class Block(LlamaBlock):
@@ -135,7 +159,7 @@ class TinyLlama(nn.Module):
     is multiplied by √D on its way in (Vaswani et al. 2017), so that the stream starts at RMS 1:
     without that, a model without norms would begin with almost nothing.
 
-    Raises ValueError, naming the argument, for an unknown name.
+    Raises ValueError, naming the argument, for an unknown name and for what is no seed.
     """
 
     def __init__(self, norm="RMSNorm", ffn="SwiGLU", block="pre", seed=0):
@@ -143,11 +167,12 @@ class TinyLlama(nn.Module):
         _check_kind("norm", norm, NORMS)
         _check_kind("ffn", ffn, FFNS)
         _check_kind("block", block, tuple(BLOCKS))
+        _check_whole("seed", seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.embed_tokens = nn.Embedding(BYTES, HIDDEN)
             self.layers = nn.ModuleList(Block(norm, ffn, block) for _ in range(LAYERS))
-            if block == "post":  # the stream has been normalised already
+            if block in ("post", post_norm_block):  # the stream has been normalised already
                 self.norm = nn.Identity()
             else:  # a norm of the same kind
                 self.norm = Block(norm, ffn, block).input_layernorm
@@ -168,6 +193,7 @@ class TinyLlama(nn.Module):
 
     def embed(self, tokens):
         """The stream before the first block. tokens: (B, T), whole numbers. Returns (B, T, D)."""
+        _check_tokens(tokens)
         return self.embed_tokens(tokens) * HIDDEN**0.5
 
     def head(self, x):
@@ -239,7 +265,19 @@ def train(model, data, peak, seed, *, warmup=WARMUP, steps=STEPS):
     data: (N,), the bytes. peak: the highest learning rate. seed: of the windows drawn; the same
     seed draws the same windows for each model. AdamW with β = (0.9, 0.95), weight decay 0.1 on
     matrices alone, gradients clipped to length 1, as Llama (Touvron et al. 2023, arXiv 2302.13971).
+    Raises TypeError or ValueError at once, naming the argument, for what cannot be trained with.
     """
+    _check_data(data)
+    for name, value in (("seed", seed), ("warmup", warmup), ("steps", steps)):
+        _check_whole(name, value)
+    if warmup >= steps:
+        raise ValueError(f"warmup must be less than steps, got {warmup} of {steps}")
+    if not 0 < peak < math.inf:
+        raise ValueError(f"peak must be a finite rate above zero, got {peak}")
+    return _train(model, data, peak, seed, warmup, steps)
+
+
+def _train(model, data, peak, seed, warmup, steps):
     matrices = [p for p in model.parameters() if p.ndim == 2]
     vectors = [p for p in model.parameters() if p.ndim != 2]
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
@@ -260,5 +298,7 @@ def train(model, data, peak, seed, *, warmup=WARMUP, steps=STEPS):
 @torch.no_grad()
 def validation_loss(model, data, windows=128):
     """Mean loss over windows that are spread evenly through the data, in nats a byte."""
+    _check_data(data)
+    _check_whole("windows", windows)
     starts = torch.linspace(0, len(data) - WINDOW - 1, windows).long()[:, None]
     return loss_of(model, data[starts + torch.arange(WINDOW + 1)]).item()

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "claims": {"notes", "predictions"},
     "guard": set(),
     "checker": {"guard"},
-    "exercises": {"layers", "sizes", "packing", "measure", "guard", "checker", "notes"},
+    "exercises": {"layers", "sizes", "packing", "measure", "runs", "guard", "checker", "notes"},
     "environment": {"notes"},
     "plots": {"layers", "sizes", "packing", "measure", "tiny_llama", "runs", "notes"},
     "explore": {"plots"},
@@ -48,7 +48,11 @@ def test_each_file_knows_only_those_below_it(path):
 @pytest.mark.parametrize("path", EXERCISES, ids=lambda p: f"exercises-{p.stem}")
 def test_exercises_know_only_what_is_below_them(path):
     assert _imports(path, level=2) <= MAY_IMPORT["exercises"]
-    assert _imports(path, level=1) <= {other.stem for other in EXERCISES} | {"NAMES", "load"}
+    assert _imports(path, level=1) <= {other.stem for other in EXERCISES} | {
+        "NAMES",
+        "load",
+        "mistake",
+    }
 
 
 def test_only_explore_and_explorers_know_widgets():
@@ -76,4 +80,4 @@ def test_the_helper_stays_small():
     """Without the reasons for wrong guesses and the exercises: they are words, one by one."""
     code = [path for path in FILES if path.stem != "predictions"]
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in code)
-    assert lines <= 4600
+    assert lines <= 4700

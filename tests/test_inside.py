@@ -224,3 +224,17 @@ def test_a_checkpoint_that_holds_a_pickle_is_refused(monkeypatch, tmp_path):
     with pytest.raises(ValueError, match="allow_pickle=False"):
         trained_llama()
     assert not Trap.sprung
+
+
+def test_norms_without_weights_are_refused():
+    for model in (TinyLlama(norm="none"), TinyLlama(block="post")):
+        with pytest.raises(ValueError, match="each norm must have a weight"):
+            inside.norm_weights(model)
+
+
+def test_other_models_are_not_looked_into():
+    for ffn in ("ReLU", "GEGLU"):
+        with pytest.raises(ValueError, match="each FFN must be SwiGLU, got"):
+            inside.look_inside(TinyLlama(ffn=ffn), inside.passages())
+    with pytest.raises(ValueError, match="norms must stand before"):
+        inside.look_inside(TinyLlama(block="post"), inside.passages())

@@ -198,7 +198,7 @@ def test_pairs_count_not_spread():
 
 def test_no_difference_of_unequal_numbers_of_runs():
     other, right = paired([0.1] * 8)
-    with pytest.raises(ValueError, match=r"shorter|longer"):
+    with pytest.raises(ValueError, match="both must have the same seeds, two or more"):
         runs.difference(other[:7], right)
 
 
@@ -528,3 +528,35 @@ def test_the_stored_model_has_the_loss_of_the_long_run(records, text):
     (long,) = (run for run in records.runs if run.steps == train.LONG)
     loss = tiny_llama.validation_loss(inside.trained_llama(), text.validation)
     assert loss == pytest.approx(long.final, abs=0.005)
+
+
+def test_other_seeds_or_one_alone_are_no_pairs():
+    other, right = paired([0.1] * 8)
+    for these, those in ((other[::-1], right), (other[:1], right[:1]), ([], [])):
+        with pytest.raises(ValueError, match="both must have the same seeds, two or more"):
+            runs.difference(these, those)
+
+
+def test_a_rate_of_what_was_not_searched_is_not_chosen():
+    with pytest.raises(LookupError, match=r"no search of .*ReLU.* with warmup 0 is recorded"):
+        runs.recorded().chosen(runs.Variant(ffn="ReLU"), warmup=0)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda lines: [], "no first line"),
+        (lambda lines: lines[1:], "line 1 is no run"),
+        (
+            lambda lines: [*lines[:3], "<<<<<<< HEAD", *lines[3:]],
+            "line 4 is no run: '<<<<<<< HEAD'",
+        ),
+        (lambda lines: [*lines, lines[-1]], "a run is there twice"),
+        (lambda lines: [lines[0], lines[1][:50]], "line 2 is no run"),
+        (lambda lines: [lines[0], "{}"], "line 2 is no run"),
+    ],
+)
+def test_a_spoilt_file_is_refused_with_its_line(spoil, said):
+    lines = (runs.DATA / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+    with pytest.raises(ValueError, match=re.escape(said)):
+        runs.parse(spoil(lines))

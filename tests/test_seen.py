@@ -33,7 +33,8 @@ FIGURES = {
     "ratio": plots.ratio_figure,
     "roofline": lambda: plots.roofline_figure(1e10, 1e11, POINTS),
     "rates": lambda: plots.rates_figure(recorded()),
-    "compared": lambda: plots.compared_figure(recorded()),
+    "ffn losses": lambda: plots.ffn_losses_figure(recorded()),
+    "norm losses": lambda: plots.norm_losses_figure(recorded()),
     "live": lambda: plots.live_figure({"a": [2, 1], "b": [3, 2]}, {"a": [2, 1, 1], "b": [3, 2, 1]}),
     "weights": lambda: plots.norm_weights_figure(norm_weights(trained_llama())),
 }

@@ -32,6 +32,7 @@ from course_utils.tiny_llama import (
     as_tokens,
     learning_rate,
     loss_of,
+    post_norm_block,
     python_text,
     train,
     validation_loss,
@@ -520,7 +521,7 @@ def told(data, read):
 
 
 def test_training_stops_after_its_steps(data):
-    assert len(list(train(TinyLlama(), data, 1e-3, 0, steps=2))) == 2
+    assert len(list(train(TinyLlama(), data, 1e-3, 0, warmup=0, steps=2))) == 2
 
 
 def losses(data, variant=(), seed=0, steps=4):
@@ -543,7 +544,7 @@ def test_training_leaves_torchs_generator_alone(data):
 def windows_of(data, variant, seed):
     model, seen = TinyLlama(*variant), []
     model.register_forward_pre_hook(lambda _, read: seen.append(read[0]))
-    list(train(model, data, 1e-3, seed, steps=3))
+    list(train(model, data, 1e-3, seed, warmup=0, steps=3))
     return torch.stack(seen)
 
 
@@ -560,7 +561,7 @@ def test_every_byte_can_be_drawn_and_none_beyond(data):
     read = windows_of(data[: WINDOW + 2], runs.LLAMA, 0).flatten(0, 1)
     starts = {tuple(row.tolist()) for row in read}
     assert starts == {tuple(data[i : i + WINDOW].tolist()) for i in (0, 1)}
-    list(train(TinyLlama(), data[: WINDOW + 1], 1e-3, 0, steps=1))  # and 65 hold one
+    list(train(TinyLlama(), data[: WINDOW + 1], 1e-3, 0, warmup=0, steps=1))  # and 65 hold one
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -605,7 +606,7 @@ def test_the_first_steps_bring_the_loss_down(variant, python):
 def test_thirty_steps_bring_the_loss_far_down(python):
     model = TinyLlama()
     before = validation_loss(model, python.validation)
-    training = list(train(model, python.train, 4e-3, 0, steps=30))
+    training = list(itertools.islice(train(model, python.train, 4e-3, 0), 30))
     after = validation_loss(model, python.validation)
     # 256 bytes alike would give ln 256, 5.5; frequencies of bytes alone about 3.3.
     assert before > math.log(256) and after < before - 3 and after < 4
@@ -641,3 +642,71 @@ def test_validation_windows_lie_evenly_from_first_to_last_byte(length, windows):
         logits = model(read)
     expected = F.cross_entropy(logits.flatten(0, 1), (read + 1).flatten())
     assert loss == pytest.approx(expected.item(), rel=1e-6)
+
+
+# --- Bad input
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (dict(norm=torch.nn.LayerNorm), "norm must be one of"),
+        (dict(norm=torch.nn.LayerNorm(96)), "norm must be one of"),
+        (dict(ffn=torch.nn.Linear(96, 96)), "ffn must be one of"),
+        (dict(block=layers.LlamaBlock), "block must be one of"),
+        (dict(seed="7"), "seed must be a whole number"),
+        (dict(seed=1.0), "seed must be a whole number"),
+        (dict(seed=-1), "seed must be a whole number"),
+        (dict(seed=2**70), "seed must be a whole number"),
+    ],
+)
+def test_a_model_of_something_else_is_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        TinyLlama(**wrong)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    ["Hello", b"Hello", [1, 2], as_tokens("Hello"), torch.zeros(2, 5), torch.zeros(1, 2, 3)],
+)
+def test_tokens_of_another_form_are_refused(tokens):
+    with pytest.raises(ValueError, match=r"tokens must be whole numbers, \(B, T\)"):
+        TinyLlama()(tokens)
+
+
+def test_data_of_another_form_is_refused_at_once(python, data):
+    for call in (
+        lambda d: train(TinyLlama(), d, 1e-3, 0),
+        lambda d: validation_loss(TinyLlama(), d),
+    ):
+        with pytest.raises(TypeError, match="got the whole Text"):
+            call(python)
+        for wrong in ("words", [1] * 100, data.float(), data[None]):
+            with pytest.raises(TypeError, match="data must be a vector of whole numbers"):
+                call(wrong)
+        with pytest.raises(ValueError, match="longer than a window of 64 bytes, got 64"):
+            call(data[:WINDOW])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (dict(peak=0), "peak must be a finite rate above zero"),
+        (dict(peak=math.inf), "peak must be a finite rate above zero"),
+        (dict(peak=math.nan), "peak must be a finite rate above zero"),
+        (dict(seed=0.5), "seed must be a whole number"),
+        (dict(steps=-3), "steps must be a whole number"),
+        (dict(warmup=1.5), "warmup must be a whole number"),
+        (dict(steps=20), "warmup must be less than steps, got 40 of 20"),
+    ],
+)
+def test_what_cannot_be_trained_with_is_refused_at_once(wrong, said, data):
+    with pytest.raises(ValueError, match=said):
+        train(TinyLlama(), data, **{"peak": 1e-3, "seed": 0} | wrong)
+
+
+def test_the_post_norm_block_itself_is_post(data):
+    by_name, by_function = TinyLlama(block="post"), TinyLlama(block=post_norm_block)
+    assert type(by_function.norm) is type(by_name.norm)
+    tokens = data[None, :8]
+    assert torch.equal(by_name(tokens), by_function(tokens))

@@ -538,7 +538,7 @@ LIBRARY = {
     },
     tiny_llama.TinyLlama.embed: {"√D forgotten": (" * HIDDEN**0.5", "")},
     tiny_llama.loss_of: {"each byte told from itself": ("windows[:, 1:]", "windows[:, :-1]")},
-    tiny_llama.train: {"no step": ("optimizer.step()", "pass")},
+    tiny_llama._train: {"no step": ("optimizer.step()", "pass")},
     tiny_llama._ffn: {"plain and narrow": ("4 * HIDDEN", "2 * HIDDEN")},
     runs.Records.chosen: {"the worst rate": ("min(searched", "max(searched")},
     runs.Records.compared: {"the search's seeds": ("in SEEDS", "in SEARCH_SEEDS")},

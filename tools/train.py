@@ -2,7 +2,8 @@
 
 The plan stands in course_utils/runs.py, its reasons in docs/comparison.md. Runs are written to a
 draft, which takes the place of the records when all are there; a stopped command goes on from its
-draft. Each run has one thread, so its numbers do not depend on how many run beside it.
+draft. Delete that after a change of the code: it knows versions only. Each run has one thread, so
+its numbers do not depend on how many run beside it.
 """
 
 import argparse
@@ -54,6 +55,8 @@ def trained(variant, rate, warmup, seed, steps=STEPS):
                 validation.pop(step, None)
                 break
     except RuntimeError as caught:
+        if losses or variant not in runs.MISTAKEN:
+            raise  # only a mistake may fail, and that at once
         error = str(caught).splitlines()[0]
     tens = [losses[i : i + 10] for i in range(0, len(losses), 10)]
     means = tuple(round(m, 4) for m in map(statistics.mean, tens) if math.isfinite(m))
@@ -78,6 +81,8 @@ def wider(records, variants, warmup):
             yield from left
             continue
         best = records.chosen(variant, warmup=warmup)
+        if not math.isfinite(records.searched(variant, warmup=warmup)[best]):
+            raise SystemExit(f"{variant} does not train at any of the rates {rates}")
         if best == rates[0]:
             yield from search_jobs([variant], [best / 2], warmup)
         if best == rates[-1]:
@@ -116,7 +121,10 @@ def read():
     """The draft of an earlier command of the same make, or none."""
     if not DRAFT.exists():
         return runs.Records(about(), ())
-    records = runs.parse(DRAFT.read_text(encoding="utf-8").splitlines())
+    try:
+        records = runs.parse(DRAFT.read_text(encoding="utf-8").splitlines())
+    except ValueError as problem:
+        raise SystemExit(f"{DRAFT} cannot be read: {problem}. Delete it first.") from None
     if records.about != about():
         raise SystemExit(
             f"{DRAFT} was made by {records.about}; this is {about()}. Delete it first."
@@ -139,9 +147,13 @@ def do(records, jobs, pool, title):
     known = {(run.variant, run.rate, run.warmup, run.seed) for run in done}
     missing = [job for job in dict.fromkeys(jobs) if job not in known]
     tasks = [pool.submit(train_one, job) for job in missing]
-    for task in tqdm(as_completed(tasks), total=len(tasks), desc=title, unit="run"):
-        records = records._replace(runs=(*records.runs, task.result()))
-        write(records)
+    try:
+        for task in tqdm(as_completed(tasks), total=len(tasks), desc=title, unit="run"):
+            records = records._replace(runs=(*records.runs, task.result()))
+            write(records)
+    finally:  # when it is stopped, what has not begun does not begin
+        for task in tasks:
+            task.cancel()
     return records
 
 
@@ -176,4 +188,7 @@ def main(workers):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="runs at a time")
-    main(parser.parse_args().workers)
+    options = parser.parse_args()
+    if options.workers < 1:
+        parser.error(f"workers must be 1 or more, got {options.workers}")
+    main(options.workers)
