@@ -315,12 +315,12 @@ def roofline_figure(bandwidth, peak, points):
 def rates_figure(records):
     """The search for a learning rate, by norm: with warm-up and without."""
     figure = DescribedFigure(
-        figsize=(8.5, 4.4),
+        figsize=(8.5, 3.6),
         layout="constrained",
-        alt="Validation loss over the highest learning rate, a line for each of five norms, left "
-        "with warm-up, right without. Left, all are lowest at 4 thousandths, no norm a little"
-        " below the others. From 16 on the lines of post-norm and of no norm lie on the upper"
-        " edge; those of pre-norm rise slowly, with RMSNorm and LayerNorm alike.",
+        alt="Final validation loss over the highest learning rate, a line for each of five norms. "
+        "Left, with warm-up: all are lowest at 4 thousandths, no norm a little below the others; "
+        "at 16 post-norm and no norm are at the upper edge, pre-norm has risen slowly. Right, "
+        "without: post-norm is high already at 8, and pre-norm rises faster from 16 on.",
     )
     looks = dict(zip(NORM_VARIANTS, _NORM_LOOKS, strict=True))
     worst = 3.0
@@ -400,7 +400,7 @@ def _losses(ax, records, variants, looks, names):
 def live_figure(live, recorded):
     """Losses of the first steps: just trained, and as recorded. name -> one loss each ten steps."""
     figure = DescribedFigure(
-        figsize=(8, 2.8),
+        figsize=(8, 2.3),
         layout="constrained",
         alt="Training loss over the first hundred steps as recorded: the model as it is as a solid "
         "line, the one with a mistake as a dashed one. On each line three marks, the losses of the "
@@ -429,11 +429,11 @@ def live_figure(live, recorded):
 def norm_weights_figure(weights):
     """The weights of each norm in the order of the stream: one dot a feature. (norms, D)."""
     figure = DescribedFigure(
-        figsize=(8, 3.2),
+        figsize=(8, 2.8),
         layout="constrained",
-        alt="The 96 weights of each of nine norms as dots, in the order of the stream, with their"
-        " mean as a bar and a dashed line at one. The means rise from 0.8 in the first norm "
-        "to over 1.2 in the last; the dots of each norm spread by a few tenths.",
+        alt="The 96 weights of each of nine norms as dots, in the order of the stream, with their "
+        "mean as a bar and a dashed line at one. The mean of the first is 0.8, of the last over "
+        "1.2; the dots of each norm spread by a few tenths.",
     )
     ax = figure.subplots()
     for place, row in enumerate(weights):

@@ -11,6 +11,7 @@ import inspect
 import textwrap
 
 from course_utils import inside, layers, measure, packing, runs, sizes, tiny_llama
+from course_utils.exercises import trained
 
 MEAN_SQUARE = "h.square().mean(dim=-1, keepdim=True)"
 DIVISION = "h * torch.rsqrt(mean_square + eps)"
@@ -543,6 +544,7 @@ LIBRARY = {
     runs.Records.chosen: {"the worst rate": ("min(searched", "max(searched")},
     runs.Records.compared: {"the search's seeds": ("in SEEDS", "in SEARCH_SEEDS")},
     runs.difference: {"turned round": ("a.final - b.final", "b.final - a.final")},
+    trained._apart: {"the last token too": ("[:, :-1]", "")},
     runs.verdict: {
         "turned round": ("min(losses) > max(rights)", "max(losses) < min(rights)"),
         "one seed is enough": ("min(losses) > max(rights)", "max(losses) > max(rights)"),
@@ -944,34 +946,44 @@ CELLS = {
         "It has 256·D + 4·(4·D² + 3·D·I) + 9·D parameters"
     ],
     ("10", "min(s, key=s.get) in", "max(s, key=s.get) in"): [
-        "No variant's best rate lies at an end of its search"
+        "Variants whose best rate lies at an end of their search: none"
     ],
     ("10", '"GLU": 1.982}', '"GLU": 1.9}'): ["The three lowest are the three lowest of Shazeer's"],
-    ("10", "tried[name][0.016]", "tried[name][0.008]"): [
-        "At 16/1000 both post-norms end above 3",
-        "At 16/1000 the loss without norms is soon no number",
-        "3.2 is what knowing each byte's frequency alone would cost",
-    ],
-    ("10", "tried[name][0.016]", "tried[name][0.032]"): [
-        "At 16/1000 both pre-norms still end below 1.9"
-    ],
-    ("10", "rate=0.008, warmup=0", "rate=0.008, warmup=40"): [
-        "At 8/1000 without warm-up every post-norm run ends above 2.1"
-    ],
-    ("10", "rate=0.008, warmup=0", "rate=0.016, warmup=0"): [
-        "At 8/1000 without warm-up the others end below 1.9"
-    ],
-    ("10", '"R04").wrong', '"R10").wrong'): [
-        "One of them sees the future: a later token changes earlier ones"
+    ("10", 'ffn="G05"', 'ffn="no-up"'): [
+        "Three runs with gate · up alone end below every plain one"
     ],
     (
         "10",
-        "error(torch.bfloat16) / error(torch.float16)",
-        "error(torch.float16) / error(torch.bfloat16)",
-    ): ["In bfloat16 the logits are over 5 times as far off as in float16"],
+        "[[r.final for r in records.select(v, rate=0.016",
+        "[[r.final for r in records.select(v, rate=0.008",
+    ): [
+        "There each with it after ends no lower than bytes' frequencies alone",
+    ],
+    (
+        "10",
+        "[[r.final for r in records.select(v, rate=0.016",
+        "[[r.final for r in records.select(v, rate=0.032",
+    ): ["At 16/1000 each run with the norm before ends below 2"],
+    ("10", "NORM_VARIANTS[4], rate=0.016", "NORM_VARIANTS[4], rate=0.008"): [
+        "There without a norm the loss is NaN within 100 steps"
+    ],
+    ("10", "rate=0.008, warmup=0", "rate=0.008, warmup=40"): [
+        "Without it each run with the norm after ends above 2.1"
+    ],
+    ("10", "rate=0.008, warmup=0", "rate=0.016, warmup=0"): ["Without it the others end below 1.9"],
+    ("10", "select(v, rate=0.008, warmup=40)", "select(v, rate=0.016, warmup=40)"): [
+        "At 8/1000 with warm-up all end below 1.9"
+    ],
+    ("10", "for k in kinds)", "for k in kinds[::-1])"): [
+        "In bfloat16 the logits are over 5 times as far off as in float16"
+    ],
     ("10", "largest = seen.stream", "largest = 10 * seen.stream"): [
         "No number of the stream reaches 100: its square fits into float16"
     ],
+    ("10", "new = look_inside(untrained", "new = look_inside(trained"): [
+        "Before training a half is negative"
+    ],
+    ("10", "mistake_table(records)", "mistake_table(records)[::-1]"): ["What shapes catch"],
     # the question bank
     ("question_bank", "gap = a - b", "gap = a - b.flip(0)"): [
         "Seed by seed the mean is 4.70 standard errors"
