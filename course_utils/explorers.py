@@ -843,8 +843,8 @@ def inside_explorer():
             "First layer": {"layer": 1},
             "Last layer": {"layer": len(model.layers)},
         },
-        layer=slider("layer", 2, (1, len(model.layers)), 1),
         token=slider("byte", 20, (0, len(letters) - 1), 1),
+        layer=slider("layer", 2, (1, len(model.layers)), 1),
     )
 
 
