@@ -957,7 +957,7 @@ CELLS = {
         "[[r.final for r in records.select(v, rate=0.016",
         "[[r.final for r in records.select(v, rate=0.008",
     ): [
-        "There each with it after ends no lower than bytes' frequencies alone",
+        "There each with it after ends where bytes' frequencies alone would",
     ],
     (
         "10",
