@@ -319,8 +319,8 @@ def rates_figure(records):
         layout="constrained",
         alt="Final validation loss over the highest learning rate, a line for each of five norms. "
         "Left, with warm-up: all are lowest at 4 thousandths, no norm a little below the others; "
-        "at 16 post-norm and no norm are at the upper edge, pre-norm has risen slowly. Right, "
-        "without: post-norm is high already at 8, and pre-norm rises faster from 16 on.",
+        "at 16 those after and no norm are at the upper edge, those before have risen slowly. "
+        "Right, without: those after are high already at 8, and those before rise faster from 16.",
     )
     looks = dict(zip(NORM_VARIANTS, _NORM_LOOKS, strict=True))
     worst = 3.0

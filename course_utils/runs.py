@@ -188,7 +188,7 @@ def parse(lines):
         try:
             entry = json.loads(line)
             if number == 1:
-                about = {"command": entry["command"], **entry}
+                about = entry | {"command": entry["command"]}  # which a run has not
             else:
                 entries.append(_run(entry))
         except (ValueError, KeyError, TypeError) as problem:

@@ -174,7 +174,7 @@ class TinyLlama(nn.Module):
             self.layers = nn.ModuleList(Block(norm, ffn, block) for _ in range(LAYERS))
             if block in ("post", post_norm_block):  # the stream has been normalised already
                 self.norm = nn.Identity()
-            else:  # a norm of the same kind
+            else:  # a whole block for its norm: its draws are part of the recorded starts
                 self.norm = Block(norm, ffn, block).input_layernorm
             self._start()
 

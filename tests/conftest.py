@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import chromium
 import pytest
+import torch
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +29,15 @@ def torch_suites():
     # An operator may have variants, such as one for complex numbers: the plain one has no name.
     ops = {entry.name: entry for entry in op_db if not entry.variant_test_name}
     return SimpleNamespace(ops=ops, modules={entry.name: entry for entry in module_db})
+
+
+@pytest.fixture
+def one_thread():
+    """As each recorded run had: with more of them, sums are taken in another order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

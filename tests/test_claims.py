@@ -370,3 +370,14 @@ def test_a_guess_of_zero_is_a_guess(capsys):
 def test_an_unknown_prediction_is_the_authors_fault():
     with pytest.raises(ValueError, match="no prediction is called 'lenght of y'; there are: "):
         predict(None, 2, "lenght of y")
+
+
+@pytest.mark.parametrize("guess", [467808, "467808", "467,808"])
+def test_a_whole_number_that_is_wanted_exactly_is_shown_in_full(guess, capsys):
+    predict(guess, 467_808, "parameters of the tiny Llama", tolerance=0)
+    assert capsys.readouterr().out.strip() == "✔ Yes: 467808"
+
+
+def test_what_only_looks_like_thousands_is_no_number(capsys):
+    predict("46,78", 467_808, "parameters of the tiny Llama", tolerance=0)
+    assert capsys.readouterr().out.startswith("○ A number, please")

@@ -15,13 +15,7 @@ from course_utils.tiny_llama import BYTES, HIDDEN, LAYERS, WINDOW, TinyLlama, lo
 STARTS = [(topic, start) for topic, starts in PASSAGES.items() for start in starts]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """With more of them, sums are taken in another order."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

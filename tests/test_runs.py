@@ -10,7 +10,6 @@ import statistics
 
 import numpy as np
 import pytest
-import torch
 import train
 from course import ROOT
 
@@ -21,13 +20,7 @@ from course_utils.tiny_llama import LOOKS, STEPS, WARMUP
 RELU = Variant(ffn="ReLU")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """As each recorded run had."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # --- Runs made up

@@ -42,13 +42,7 @@ ALL = list(itertools.product(NORMS, FFNS, BLOCKS))
 ALL_IDS = ["-".join(names) for names in ALL]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """With more of them, sums are taken in another order."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

@@ -39,12 +39,7 @@ def apart(monkeypatch, tmp_path):
     monkeypatch.setattr(tiny_llama, "python_text", lambda: tiny_llama.as_text(WORDS))
 
 
-@pytest.fixture(autouse=True)
-def threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Pool:
