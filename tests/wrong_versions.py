@@ -946,7 +946,7 @@ CELLS = {
         "It has 256·D + 4·(4·D² + 3·D·I) + 9·D parameters"
     ],
     ("10", "min(s, key=s.get) in", "max(s, key=s.get) in"): [
-        "Variants whose best rate lies at an end of their search: none"
+        "No variant's best rate lies at an end of its search"
     ],
     ("10", '"GLU": 1.982}', '"GLU": 1.9}'): ["The three lowest are the three lowest of Shazeer's"],
     ("10", 'ffn="G05"', 'ffn="no-up"'): [
@@ -957,7 +957,7 @@ CELLS = {
         "[[r.final for r in records.select(v, rate=0.016",
         "[[r.final for r in records.select(v, rate=0.008",
     ): [
-        "There each with it after ends where bytes' frequencies alone would",
+        "At 16/1000 norms after end where bytes' frequencies alone would",
     ],
     (
         "10",
@@ -965,12 +965,14 @@ CELLS = {
         "[[r.final for r in records.select(v, rate=0.032",
     ): ["At 16/1000 each run with the norm before ends below 2"],
     ("10", "NORM_VARIANTS[4], rate=0.016", "NORM_VARIANTS[4], rate=0.008"): [
-        "There without a norm the loss is NaN within 100 steps"
+        "At 16/1000 without a norm the loss is NaN within 100 steps"
     ],
     ("10", "rate=0.008, warmup=0", "rate=0.008, warmup=40"): [
-        "Without it each run with the norm after ends above 2.1"
+        "Without warm-up, at 8/1000, norms after end above 2.1"
     ],
-    ("10", "rate=0.008, warmup=0", "rate=0.016, warmup=0"): ["Without it the others end below 1.9"],
+    ("10", "rate=0.008, warmup=0", "rate=0.016, warmup=0"): [
+        "Without warm-up, at 8/1000, the others end below 1.9"
+    ],
     ("10", "select(v, rate=0.008, warmup=40)", "select(v, rate=0.016, warmup=40)"): [
         "At 8/1000 with warm-up all end below 1.9"
     ],
@@ -981,9 +983,11 @@ CELLS = {
         "No number of the stream reaches 100: its square fits into float16"
     ],
     ("10", "new = look_inside(untrained", "new = look_inside(trained"): [
-        "Before training a half is negative"
+        "Before training half of the gates are negative"
     ],
-    ("10", "mistake_table(records)", "mistake_table(records)[::-1]"): ["What shapes catch"],
+    ("10", "mistake_table(records)", "mistake_table(records)[::-1]"): [
+        "Of 22 mistakes shapes catch two"
+    ],
     # the question bank
     ("question_bank", "gap = a - b", "gap = a - b.flip(0)"): [
         "Seed by seed the mean is 4.70 standard errors"
