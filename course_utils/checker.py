@@ -110,6 +110,7 @@ class Exercise:
     (answer, *args) -> the parts, where calling it is not enough, as for a class.
     hints: from a nudge to nearly the answer. read: "NN heading", where it is explained.
     remark: a function of a right answer that returns what is worth adding, or None.
+    pairs: a function that returns (mistake, mistake, both at once), one after the other.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Exercise:
     parts: tuple = ("the result",)
     call: Callable = call
     remark: Callable | None = None
+    pairs: Callable = tuple
 
 
 @dataclass(frozen=True)
@@ -164,9 +166,12 @@ def diagnose(exercise, answer):
             try:
                 watch.start()
                 # What is under torch.compile: to compile it takes too long.
-                return _judge(exercise, getattr(answer, "_torchdynamo_orig_callable", answer))
+                verdict, got = _judge(
+                    exercise, getattr(answer, "_torchdynamo_orig_callable", answer)
+                )
             finally:
                 watch.stop()
+            return _two_slips(exercise, verdict, got) or verdict
         except TooLong as error:
             watch.stop()
             return Verdict(
@@ -180,19 +185,20 @@ def diagnose(exercise, answer):
 
 
 def _judge(exercise, answer):
+    """A Verdict, and what the answer did, input by input."""
     if answer is None or answer is ...:
-        return _not_attempted()
+        return _not_attempted(), []
     if (misfit := _misfit(exercise, answer)) is not None:
-        return misfit
+        return misfit, []
     want = _outcomes(exercise, exercise.reference)
     got = []
     for i, case in enumerate(exercise.cases):
         with undisturbed():
             got.append(_watch(exercise, answer, case, 0 if i else PRINTED))
     if _is_unwritten(answer, got[0].error):
-        return _not_attempted()
+        return _not_attempted(), got
     if all(map(_equal, got, want)):
-        return _right(exercise, answer)
+        return _right(exercise, answer), got
     for find in (
         _known_mistake,
         _changed_input,
@@ -203,8 +209,8 @@ def _judge(exercise, answer):
     ):
         verdict = find(exercise, answer, got, want)
         if verdict is not None:  # a verdict is true only when it says "right"
-            return verdict
-    return _difference(exercise, got, want)
+            return verdict, got
+    return _difference(exercise, got, want), got
 
 
 # --- What an answer does
@@ -452,6 +458,22 @@ def _known_mistake(exercise, _, got, want):
             like = alone and _agree(got, theirs, at) and not _agree(theirs, want, at)
             if like and _tells(theirs, at):
                 return _named(mistake, names[at] if len(returned) > 1 else "")
+    return None
+
+
+def _two_slips(exercise, verdict, got):
+    """A verdict on a wrong answer without a name that does what two slips at once do, or None.
+
+    It takes up to a second or two, and is looked for when nothing else explains the answer.
+    """
+    if verdict.status != "wrong" or verdict.mistake or not got or any(o.error for o in got):
+        return None
+    for one, other, both in exercise.pairs():
+        theirs = (_watch(exercise, both, case) for case in exercise.cases)
+        if all(_equal(a, b) for a, b in zip(got, theirs, strict=True)):
+            first, second = (f"{slip.message}{reading(slip.read)}" for slip in (one, other))
+            said = f"Two things at once. First: {first} Second: {second}"
+            return Verdict("wrong", said, f"{one.id} + {other.id}")
     return None
 
 
