@@ -226,6 +226,7 @@ def exercise(name, namespace, **rest):
         hints=sheet.hints,
         minutes=sheet.minutes,
         read=sheet.read,
+        solution=sheet.text,
         pairs=sheet.pairs,
         **rest,
     )

@@ -105,7 +105,7 @@ class Exercise:
     """What a learner writes, and how it is judged.
 
     name: as in check(name, …). arguments: names of its positional arguments. reference: a right
-    answer, whose source is the printed solution. cases: the simplest first. minutes: to write it.
+    answer. solution: its code, as printed. cases: the simplest first. minutes: to write it.
     parts: what it returns, when that is more than one thing. call: how an answer is put to work,
     (answer, *args) -> the parts, where calling it is not enough, as for a class.
     hints: from a nudge to nearly the answer. read: "NN heading", where it is explained.
@@ -126,6 +126,7 @@ class Exercise:
     call: Callable = call
     remark: Callable | None = None
     pairs: Callable = tuple
+    solution: str = ""
 
 
 @dataclass(frozen=True)

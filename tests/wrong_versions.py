@@ -1,8 +1,9 @@
 """Wrong versions: real mistakes, each of which some claim in the course must notice.
 
-A mistake of the library is a change in the text of one function. It takes the right one's place by
-`__code__`, so that every copy of the name is reached. A mistake of a notebook is a change in the
-text of one cell, and names the claim that it must break.
+Most are the slips of the exercises' catalogue, put into the library's own functions. What the
+catalogue does not have stands below, as a change in the text of one function. A wrong version takes
+the right one's place by `__code__`, so that every copy of the name is reached. A mistake of a
+notebook is a change in the text of one cell, and names the claim that it must break.
 """
 
 import ast
@@ -10,7 +11,7 @@ import contextlib
 import inspect
 import textwrap
 
-from course_utils import inside, layers, measure, packing, runs, sizes, tiny_llama
+from course_utils import exercises, inside, layers, measure, packing, runs, sizes, tiny_llama
 from course_utils.exercises import trained
 
 MEAN_SQUARE = "h.square().mean(dim=-1, keepdim=True)"
@@ -1035,37 +1036,74 @@ CELLS = {
 }
 
 
+# exercise -> the library's functions in which its slips are put, wherever their text fits
+ROWS = {
+    "rms_norm": (layers.rms_norm,),
+    "layer_norm": (layers.layer_norm,),
+    "rms_norm_module": (layers.RMSNorm.__init__, layers.RMSNorm.forward),
+    "silu": (layers.silu,),
+    "swish": (layers.swish,),
+    "swiglu_ffn": (layers.gated_ffn,),
+    "swiglu_module": (layers.SwiGLU.__init__, layers.SwiGLU.forward),
+    "ffn_params": (sizes.ffn_params,),
+    "intermediate_size": (sizes.intermediate_size,),
+    "model_params": (sizes.params_by_part, sizes.model_params),
+    "swiglu_packed": (packing.swiglu_packed,),
+    "fuse_gate_up": (packing.fuse_gate_up,),
+    "shard_gate_up": (packing.shard_gate_up,),
+    "llama_block": (layers.llama_block,),
+    "llama_stack": (layers.llama_stack,),
+}
+
+
+def source(function):
+    return textwrap.dedent(inspect.getsource(function))
+
+
+def slips(exercise, functions):
+    """The slips that are edits of these functions: (id, function -> its edits)."""
+    for slip in exercises.load(exercise).mistakes:
+        changes = {f: [edit for edit in slip.edits if edit[0] in source(f)] for f in functions}
+        if slip.edits and sum(map(len, changes.values())) == len(slip.edits):
+            yield slip.id, {f: edits for f, edits in changes.items() if edits}
+
+
 def change(function, *pairs):
     """The function with each (right text, wrong text) of pairs put into its source."""
-    source = textwrap.dedent(inspect.getsource(function))
+    text = source(function)
     for right, wrong in pairs:
-        if right not in source:
+        if right not in text:
             raise ValueError(f"{function.__qualname__} has no {right!r}: its wrong version is old")
-        source = source.replace(right, wrong)
-    wrapped = "class Wrapped:\n" + textwrap.indent(
-        source, "    "
-    )  # so that super() has its closure
+        text = text.replace(right, wrong)
+    # In a class, so that super() has its closure.
+    wrapped = "class Wrapped:\n" + textwrap.indent(text, "    ")
     namespace = dict(function.__globals__)
     exec(compile(ast.parse(wrapped), f"wrong {function.__name__}", "exec"), namespace)
     return vars(namespace["Wrapped"])[function.__name__]
 
 
 @contextlib.contextmanager
-def in_place(function, wrong):
-    """Let the wrong version run in the place of the library's function."""
-    right = function.__code__, function.__defaults__
-    function.__code__, function.__defaults__ = wrong.__code__, wrong.__defaults__
+def in_place(changes):
+    """Let wrong versions run in the library's place. changes: function -> its (right, wrong)s."""
+    right = {f: (f.__code__, f.__defaults__) for f in changes}
+    wrong = {f: change(f, *pairs) for f, pairs in changes.items()}
     try:
+        for f, made in wrong.items():
+            f.__code__, f.__defaults__ = made.__code__, made.__defaults__
         yield
     finally:
-        function.__code__, function.__defaults__ = right
+        for f, was in right.items():
+            f.__code__, f.__defaults__ = was
 
 
 WRONG = {
-    f"{function.__qualname__}: {what}": (
-        function,
-        pairs if isinstance(pairs[0], tuple) else (pairs,),
-    )
+    f"{function.__qualname__}: {what}": {
+        function: pairs if isinstance(pairs[0], tuple) else [pairs]
+    }
     for function, mistakes in LIBRARY.items()
     for what, pairs in mistakes.items()
+} | {
+    f"{name}: {known_as}": changes
+    for name, functions in ROWS.items()
+    for known_as, changes in slips(name, functions)
 }
