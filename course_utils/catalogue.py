@@ -189,6 +189,8 @@ def _slips(sheet, entry, heading, place):
 
 def _taken_over(sheet, same, place):
     """Slips of another file, with some words changed: they edit this sheet's text."""
+    if same["name"] == sheet.name:
+        raise ValueError(f"{place}: these slips stand here")
     others = {slip.id: slip for slip in read(same["name"]).slips}
     pairs = re.findall(r"(\w+) for (\w+)", same["words"] or "")
 

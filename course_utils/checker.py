@@ -172,7 +172,8 @@ def diagnose(exercise, answer):
                 )
             finally:
                 watch.stop()
-            return _two_slips(exercise, verdict, got) or verdict
+            two = _two_slips(exercise, verdict, got)
+            return verdict if two is None else two  # a Verdict is true only when it says "right"
         except TooLong as error:
             watch.stop()
             return Verdict(
@@ -209,7 +210,7 @@ def _judge(exercise, answer):
         _broken_property,
     ):
         verdict = find(exercise, answer, got, want)
-        if verdict is not None:  # a verdict is true only when it says "right"
+        if verdict is not None:
             return verdict, got
     return _difference(exercise, got, want), got
 
@@ -227,8 +228,8 @@ class Trouble:
     bare: bool  # whether the answer itself raised it, without words
 
     def gist(self):
-        """What two errors of one mistake share: numbers and names of classes may differ."""
-        return self.kind, re.sub(r"\d+|'\w+' object", "", self.words)
+        """What two errors of one mistake share: numbers and names of what is theirs may differ."""
+        return self.kind, re.sub(r"\d+|'\w+' object|\S+\(\)", "", self.words)
 
 
 class Outcome(NamedTuple):
