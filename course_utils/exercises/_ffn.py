@@ -1,5 +1,7 @@
 """What every SwiGLU obeys, asked of several exercises. f: (x, w_gate, w_up, w_down) -> y."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -63,10 +65,14 @@ def _factor(name, at, why):
         y = f(*given)
         for what, should, k in _FACTORS:
             off = (f(*given[:at], k * given[at], *given[at + 1 :]) - k * y).abs().max().item()
-            if not off < 1e-4 * y.abs().max() * max(1, k):  # NaN too
+            largest = y.abs().max().item()
+            if not off < 1e-4 * largest * max(1, k):  # NaN too
+                rounding = off < 0.02 * largest * max(1, k)
+                found = f"off by up to {off:.3g}, where its largest number was {largest:.3g}"
                 return (
-                    f"With {name} weights {what} the output should {should}, and is off by up to "
-                    f"{off:.3g}, where its largest number was {y.abs().max():.3g}. {why}"
+                    f"With {name} weights {what} the output should {should}, and is "
+                    f"{'NaN' if math.isnan(off) else found}. "
+                    f"{'That is rounding: something is in 16 bits.' if rounding else why}"
                 )
         return None
 
@@ -98,12 +104,10 @@ def _units_add_up(f):
     factor = ((y * total).sum() / total.square().sum()).item()
     if equal(y, factor * total):
         return f"{said} is {factor:.4g} times that. The down projection adds them as they are."
-    off = ((y - total).norm() / total.norm()).item()
-    if off < 0.02:
-        return f"{said} is off by {off:.2%}: that is rounding. Something is in 16 bits."
     return (
-        f"{said} is off by {off:.0%} of its length. Does something act across units, such as a "
-        "softmax, a norm or a maximum, or are gate, up and down of one unit no longer together?"
+        f"{said} is off by {(y - total).norm() / total.norm():.0%} of its length. Does something "
+        "act across units, such as a softmax, a norm or a maximum, or are gate, up and down of one "
+        "unit no longer together?"
     )
 
 
@@ -133,11 +137,11 @@ def _silu(f):
     said = (
         f"A unit with up 1 should give silu(gate), {right[at]:.3f} for gate {gates[at]:.3g}, and "
         f"yours gives {yours[at]:.3f}"
-    ).replace("-", "−")
+    )
     beta = (torch.logit(yours / gates) / gates)[:5].mean()  # NaN unless between 0 and 1
     if beta.isfinite() and equal(yours, gates * torch.sigmoid(beta * gates)):
-        return f"{said}: that is gate · σ({beta:.4g}·gate). SiLU has no factor inside the σ."
-    return f"{said}. What multiplies up is gate · σ(gate), of x as it comes, and nothing else."
+        said += f": that is gate · σ({beta:.4g}·gate), and SiLU has no factor inside the σ"
+    return f"{said}. Up is multiplied by gate · σ(gate) and nothing else.".replace("-", "−")
 
 
 RULES = (
@@ -151,7 +155,7 @@ RULES = (
     Property(
         "up is a factor",
         _factor(
-            "up", 2, "Up multiplies silu(gate) as it is: nothing acts on it, limits it or is added."
+            "up", 2, "Up multiplies silu(gate) as it is: nothing acts on it or is added to it."
         ),
         NOTICE,
     ),
