@@ -30,7 +30,7 @@ from .checker import Exercise
 FOLDER = Path(__file__).parent / "exercises"
 EDIT = r"`(?P<old>[^`]+)` → (?:`(?P<new>[^`]+)`|nothing)"
 HEAD = re.compile(
-    r"- (?P<id>[\w-]+)(?P<convention> ◇)?(?: \((?P<title>[^)]+)\))?:"
+    r"- (?P<id>[\w-]+)(?P<convention> ◇)?(?: \((?P<title>.+?)\))?:"
     rf"(?: (?P<edits>{re.sub(r'[?]P<[a-z]+>', '', EDIT)}(?:, (?=`)|$))+| `(?P<code>[^`]+)`)?"
 )
 SAME = re.compile(

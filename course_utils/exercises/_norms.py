@@ -61,7 +61,9 @@ def _size(f):
     if all(abs(r - 1) < 1e-3 for r in rms.values()):
         return None
     growth = rms[16] / rms[4]
-    why = {0.5: "A factor √n is missing.", 2: "There is a factor √n too many."}.get(
+    known = {0.5: "A factor √n is missing.", 2: "There is a factor √n too many."}
+    known[1] = "Is there one factor too many, the same for every n?"
+    why = known.get(
         round(growth, 2), "Is it the *squares* of *all features* that are averaged, over n?"
     )
     return (
