@@ -258,7 +258,7 @@ def test_each_number_in_prose_is_in_an_output_in_code_or_cited(path):
     cited = CITED.get(path.name, {})
     prose = "\n".join(c.source for c in markdown_cells(path))
     assert loose_numbers(prose, evidence, cited) == set()
-    said = "\n".join(note.words for note in notes.notes(path.name[:2]))
+    said = "\n".join(note["words"] for note in notes.notes(path.name[:2]))
     asked = [call.args[2].value for cell in cells for call in calls(cell.source, "predict")]
     wrong = str([predictions.REASONS[name] for name in asked])  # the notes name wrong answers
     assert loose_numbers(said, evidence + prose + wrong) == set()

@@ -18,7 +18,7 @@ from test_notebooks import AMERICAN, calls, each_notebook
 from course_utils import exercises, predictions
 
 KINDS = {"slide", "subslide", "fragment", "skip"}
-NOTES = {note.cell: note for note in notes.notes()}
+NOTES = {note["cell"]: note for note in notes.notes()}
 
 
 @dataclass
@@ -36,16 +36,20 @@ class Slide:
     def code(self):
         return [cell for cell in self.cells if cell.cell_type == "code"]
 
+    def calls(self, name):
+        return [call for cell in self.code for call in calls(cell.source, name)]
+
     @property
     def minutes(self):
         """As its note says; without one it is 1, which the title and the last slide do not take."""
-        return int(self.note.minutes.split()[0]) if self.note else int(self.kind == "subslide")
+        return int(self.note["minutes"].split()[0]) if self.note else int(self.kind == "subslide")
 
     def asks(self):
         """Is there something for the room to do: a prediction, an explorer, a quiz, an exercise?"""
-        called = any(calls(c.source, name) for c in self.code for name in ("predict", "check"))
-        return called or any(
-            "_explorer(" in cell.source or "## Quiz" in cell.source for cell in self.cells
+        return (
+            self.calls("predict")
+            or self.calls("check")
+            or any("_explorer(" in cell.source or "## Quiz" in cell.source for cell in self.cells)
         )
 
 
@@ -138,9 +142,9 @@ def test_solutions_are_not_shown(path):
 
 
 def without_slide(found, cells):
-    """The notes that belong to no slide: none begins with their cell, or it has other words now."""
+    """Notes that have lost their slide: none begins with their cell, or it has other words now."""
     words = {slide.cells[0].id: slide.cells[0].source for slide in slides(cells)}
-    return [n for n in found if n.slide not in words.get(n.cell, "")]
+    return [n[0] for n in found if n["slide"] not in words.get(n["cell"], "")]
 
 
 @each_notebook
@@ -149,31 +153,25 @@ def test_each_note_has_its_slide_in_the_order_of_the_slides(path):
     title = cells[0].source.partition("\n")[0][2:]
     text = (notes.FOLDER / f"{path.name[:2]}.md").read_text(encoding="utf-8")
     assert text.startswith(f"# [{title}](../../notebooks/{path.name})\n\n## ")
-    lost = [f"{note.slide} (cell {note.cell})" for note in without_slide(found, cells)]
-    assert not lost, f"docs/notes/{path.name[:2]}.md: no slide begins with this cell and words"
-    assert found == [slide.note for slide in slides(cells) if slide.note]
+    assert not without_slide(found, cells), f"in docs/notes/{path.name[:2]}.md"
+    shown = [slide.cells[0].id for slide in slides(cells) if slide.note]
+    assert [note["cell"] for note in found] == shown
 
 
 def test_a_note_that_has_lost_its_slide_is_found():
-    cells = read(NOTEBOOKS[0]).cells
-    found = notes.notes("00")
+    cells, found = read(NOTEBOOKS[0]).cells, notes.notes("00")
     assert without_slide(found, cells) == []
-    cells.remove(next(cell for cell in cells if cell.id == found[0].cell))
-    next(cell for cell in cells if cell.id == found[1].cell).source = "Other words"
-    assert without_slide(found, cells) == found[:2]
-
-
-def test_each_file_of_notes_has_its_notebook():
-    files = sorted(path.name for path in notes.FOLDER.iterdir())
-    assert files == [f"{path.name[:2]}.md" for path in NOTEBOOKS]
+    cells.remove(next(cell for cell in cells if cell.id == found[0]["cell"]))
+    next(cell for cell in cells if cell.id == found[1]["cell"]).source = "Other words"
+    assert without_slide(found, cells) == [found[0][0], found[1][0]]
 
 
 @each_notebook
 def test_notes_say_in_a_few_words_what_to_do(path):
-    for note in notes.notes(path.name[:2]):
-        assert "**Ask:**" in note.words or "**Then:**" in note.words, note
-        assert len(re.sub(r"\*\*They answer:.*", "", note.words).split()) <= 64, note
-        assert not re.search(AMERICAN, re.sub("`[^`]*`", "", note.words)), note
+    for words in [note["words"] for note in notes.notes(path.name[:2])]:
+        assert "**Ask:**" in words or "**Then:**" in words
+        assert len(re.sub(r"\*\*They answer:.*", "", words).split()) <= 64, words
+        assert not re.search(AMERICAN, re.sub("`[^`]*`", "", words)), words
 
 
 @each_notebook
@@ -190,13 +188,13 @@ def test_a_note_knows_likely_wrong_answers(path):
     """Those of its slide's predictions, and those to ask back, also of exercises."""
     asked_back = 0
     for slide in slides(read(path).cells):
-        words, known = slide.note.words if slide.note else "", []
-        for call in [call for cell in slide.code for call in calls(cell.source, "predict")]:
+        words, known = slide.note["words"] if slide.note else "", []
+        for call in slide.calls("predict"):
             wrong = [*map(str, predictions.REASONS[ast.literal_eval(call.args[2])])]
             likely = re.search(r"\*\*Likely:.*", words)[0]
             assert any(guess in likely for guess in wrong), (likely, wrong)
             known += wrong
-        for call in [call for cell in slide.code for call in calls(cell.source, "check")]:
+        for call in slide.calls("check"):
             exercise = exercises.load(ast.literal_eval(call.args[0]))
             known += [mistake.id for mistake in exercise.mistakes]
         answers = re.findall(r"\*\*They answer:\*\* .*`(.+)`\. \*\*Ask back:", words)
@@ -209,7 +207,6 @@ def test_a_note_knows_likely_wrong_answers(path):
     ("old", "new"),
     [
         ("3 minutes", "1 minutes"),
-        ("3 minutes\n", "3 minutes"),
         (" · 3 minutes", ""),
         ("**Ask:** who?\n\n**Then:** run.", "**Then:** run.\n\n**Ask:** who?"),
         ("**Ask:** who?", "Who?"),
@@ -241,6 +238,7 @@ def test_the_paths_take_the_minutes_of_their_notes():
     found = rows()
     titles = [read(path).cells[0].source.partition("\n")[0][2:] for path in NOTEBOOKS]
     assert [*found] == titles
+    assert len([*notes.FOLDER.iterdir()]) == len(NOTEBOOKS), "notes of no notebook"
     for path, title in zip(NOTEBOOKS, titles, strict=True):
         short = sum(slide.minutes for slide in short_path(read(path).cells))
         whole = sum(slide.minutes for slide in slides(read(path).cells))
