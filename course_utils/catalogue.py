@@ -113,19 +113,21 @@ class Sheet:
         """The right answer."""
         return self.made(self.text, f"{self.name}.md")
 
+    @functools.cache  # noqa: B019  a sheet is kept as long as its exercise
     def pairs(self):
         """Two slips at once, wherever both can be made: (slip, slip, function or class)."""
-        edits = [slip for slip in self.slips if slip.edits]
+        edits, made = [slip for slip in self.slips if slip.edits], []
         for pair in itertools.combinations(edits, 2):
             for first, second in (pair, pair[::-1]):
                 try:
                     once = first.edit(self.text)
                     twice = second.edit(once)
                     if twice not in (once, self.text, second.edit(self.text)):
-                        yield *pair, self.made(twice, first.place)
+                        made.append((*pair, self.made(twice, first.place)))
                         break
                 except ValueError:  # the one has changed what the other changes
                     continue
+        return made
 
 
 def read(name, namespace=None):

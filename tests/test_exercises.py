@@ -132,7 +132,8 @@ def test_help_shows_hints_and_a_solution(exercise, capsys):
 def test_a_solution_that_the_library_has_is_its_own_code(exercise):
     """So that a slip, an edit of the one, is an edit of the other too."""
     for module in (layers, sizes, packing):
-        if hasattr(module, exercise.reference.__name__):
+        own = getattr(module, exercise.reference.__name__, None)
+        if own and own.__module__ == module.__name__:
             library = {line.strip() for line in inspect.getsource(module).splitlines()}
             for line in exercise.solution.splitlines():
                 assert line.strip() in library, line
@@ -217,7 +218,6 @@ def test_a_file_of_the_catalogue_is_read(monkeypatch, tmp_path):
         ("- half:", "- square:", "double.md:18: square is there twice"),
         ("  It adds.\n", "", "double.md:20: whole needs edits or code, and words"),
         ("5 minutes.", "Soon.", "double.md:1: no title"),
-        ("## 00 Where?\n", "", "double.md:14: no slip of the form|double.md:15: no slip"),
         ("- whole: `return x + 2`", "- as in double: half", "double.md:20: these slips stand here"),
     ],
 )
@@ -225,7 +225,7 @@ def test_a_broken_file_of_the_catalogue_is_named_with_its_line(
     old, new, problem, monkeypatch, tmp_path
 ):
     assert old in GOOD
-    with pytest.raises(ValueError, match=re.escape(problem).replace(r"\|", "|")):
+    with pytest.raises(ValueError, match=re.escape(problem)):
         read_catalogue(GOOD.replace(old, new), monkeypatch, tmp_path)
 
 

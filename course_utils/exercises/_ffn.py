@@ -164,11 +164,6 @@ RULES = (
 )
 
 
-def asked_of(change, rules=RULES):
-    """The rules, asked of another exercise. change: answer -> f(x, w_gate, w_up, w_down)."""
-    return tuple(Property(r.name, lambda f, r=r: r.broken(change(f)), r.read) for r in rules)
-
-
 def overflowing_gradient(f):
     """What is worth saying of a right f(x, w_gate, w_up, w_down), or None."""
     x, *w = one_unit(-100.0, dtype=torch.float32)

@@ -9,7 +9,7 @@ from torch import nn
 from ..catalogue import exercise
 from ..checker import Case, Property
 from ..layers import gated_ffn, rms_norm, silu, swish  # noqa: F401  for the catalogue's code
-from ._ffn import LAYER, RULES, asked_of, equal, overflowing_gradient, weights
+from ._ffn import LAYER, RULES, equal, overflowing_gradient, weights
 from ._inputs import draw
 
 LEARN = "05 Which matrices learn?"
@@ -165,7 +165,7 @@ MODULE = exercise(
         ),
         Property("zeros stay zeros", _module_zeros, LAYER),
         Property("steady in training", _module_steady, LAYER),
-        *asked_of(_of_module),
+        *(rule.of(_of_module) for rule in RULES),
         Property("every weight learns", _module_learns, LEARN),
     ),
     parts=(

@@ -8,7 +8,7 @@ from .. import layers
 from ..catalogue import exercise
 from ..checker import Case, Property
 from ._inputs import draw, spread
-from ._norms import RULES, asked_of
+from ._norms import RULES
 
 WEIGHT = "01 What is `weight` for?"
 
@@ -94,7 +94,7 @@ LAYER_NORM = exercise(
     properties=(
         Property("weight zero leaves the bias", _only_bias, WEIGHT),
         Property("no shift is seen", _shift_free, "01 Which one notices a shift?"),
-        *asked_of(_of_layer_norm, [rule for rule in RULES if rule.name in _SHARED]),
+        *(rule.of(_of_layer_norm) for rule in RULES if rule.name in _SHARED),
         Property("mean zero, spread one", _spread_one, "01 What does LayerNorm do besides?"),
     ),
 )
@@ -187,7 +187,7 @@ MODULE = exercise(
     cases=(Case((6, 1e-5)), Case((4, 1e-6))),
     properties=(
         Property("one parameter", _module_parameters, WEIGHT),
-        *asked_of(lambda f: lambda x, w, eps: _apply(f.answer, x, w, eps)),
+        *(rule.of(lambda f: lambda x, w, eps: _apply(f.answer, x, w, eps)) for rule in RULES),
         Property("starts as pure normalisation", _module_start, WEIGHT),
         Property("the gradient goes back", _module_gradient, WEIGHT),
     ),

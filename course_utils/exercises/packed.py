@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: F401  for the catalogue's code
 from ..catalogue import exercise
 from ..checker import Case, Property
 from ..layers import silu  # noqa: F401
-from ._ffn import asked_of, overflowing_gradient, weights
+from ._ffn import RULES, overflowing_gradient, weights
 from ._inputs import draw
 
 ONE_PRODUCT = "07 One product or two?"
@@ -115,7 +115,7 @@ PACKED = exercise(
     properties=(
         Property("units by rows", _units_by_rows, HALF),
         Property("features by columns", _features_by_columns, SLIPS),
-        *asked_of(_unpacked),
+        *(rule.of(_unpacked) for rule in RULES),
     ),
     call=_packed_call,
     remark=_packed_remark,
