@@ -6,8 +6,8 @@ PYTHON ?= python3
 # Where torch's small CPU build comes from. Set it empty (TORCH_INDEX=) to take torch from pip's
 # default index; that also happens when this address is out of reach.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-# Colab's torch. Where only another build can be had: COLAB_TORCH="-r requirements-torch.txt".
-COLAB_TORCH ?= $(shell grep '^torch==' requirements-colab.txt)
+# Colab's torch. Where only another build can be had: COLAB_TORCH="-r requirements/torch.txt".
+COLAB_TORCH ?= $(shell grep '^torch==' requirements/colab.txt)
 # More options for JupyterLab (LAB_ARGS=--no-browser), the notebooks to refresh
 # (FILES=notebooks/00_start_here.ipynb), and options for the resolver (LOCK_ARGS=--upgrade).
 LAB_ARGS ?=
@@ -139,11 +139,11 @@ ifneq ($(CURDIR) $(filter-out none,$(wanted)),$(shell cat .venv/.installed) $(ha
 endif
 endif
 
-.venv/.installed: requirements.lock requirements-torch.txt
+.venv/.installed: requirements/course.lock requirements/torch.txt
 	$(call new_venv,.venv)
-	@echo "Installing the exact versions of requirements.lock. The first time takes a few minutes."
-	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements.lock
-	$(call install_torch,.venv,-r requirements-torch.txt)
+	@echo "Installing the exact versions of requirements/course.lock. The first time takes a few minutes."
+	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements/course.lock
+	$(call install_torch,.venv,-r requirements/torch.txt)
 	@echo "Installing course_utils, and turning off JupyterLab's look-ups of news and updates."
 	@.venv/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
 	@.venv/bin/jupyter labextension disable --log-level=ERROR \
@@ -152,9 +152,9 @@ endif
 	@echo "$(CURDIR)" > $@
 
 # In the same environment: they leave every version as it is, for all locks agree on what they share.
-.venv/.references .venv/.browser .venv/.launch .venv/.teach .venv/.grading: .venv/.%: .venv/.installed requirements-%.lock
-	@echo "Installing the exact versions of requirements-$*.lock."
-	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements-$*.lock
+.venv/.references .venv/.browser .venv/.launch .venv/.teach .venv/.grading: .venv/.%: .venv/.installed requirements/%.lock
+	@echo "Installing the exact versions of requirements/$*.lock."
+	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements/$*.lock
 	@.venv/bin/python -m pip check
 	@touch $@
 
@@ -167,11 +167,11 @@ endif
 	@touch $@
 
 # With a setuptools that builds the helper of lone notebooks; Colab's pip fetches one when it builds.
-.venv-colab/.installed: pyproject.toml requirements-colab.txt
+.venv-colab/.installed: pyproject.toml requirements/colab.txt
 	$(call new_venv,.venv-colab)
 	$(call install_torch,.venv-colab,$(COLAB_TORCH))
-	@echo "Installing the versions of requirements-colab.txt."
-	@grep -v '^torch==' requirements-colab.txt > .venv-colab/rest.txt
+	@echo "Installing the versions of requirements/colab.txt."
+	@grep -v '^torch==' requirements/colab.txt > .venv-colab/rest.txt
 	@.venv-colab/bin/python -m pip install -qq -r .venv-colab/rest.txt -e '.[test,browser]' \
 		"setuptools>=77"
 	@touch $@

@@ -22,7 +22,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
-LOCKS = ("requirements.lock", *(f"requirements-{extra}.lock" for extra in FURTHER))
+LOCKS = ("requirements/course.lock", *(f"requirements/{extra}.lock" for extra in FURTHER))
 ANNOUNCEMENTS = 'jupyter labextension disable .*"@jupyterlab/apputils-extension:announcements"'
 
 
@@ -117,19 +117,19 @@ def test_the_helper_imports_nothing_that_is_not_asked_for():
                 assert name in known, f"{path.name} imports {name}"
 
 
-# --- requirements.lock
+# --- requirements/course.lock
 
 
 @pytest.mark.parametrize("name", [name for name in RANGES if name != "torch"])
 def test_the_lock_pins_every_dependency_within_its_range(name):
-    pinned = pins("requirements.lock")[canonicalize_name(name)]
+    pinned = pins("requirements/course.lock")[canonicalize_name(name)]
     for pin in pinned:
         assert pin.startswith("=="), pin
         assert RANGES[name].contains(pin.removeprefix("==")), f"{name}{pin}, not {RANGES[name]}"
 
 
 def test_the_exact_torch_lies_in_the_range_and_is_named_nowhere_else():
-    [line] = [line for line in text("requirements-torch.txt").splitlines() if line[:1] != "#"]
+    [line] = [line for line in text("requirements/torch.txt").splitlines() if line[:1] != "#"]
     torch = Requirement(line)
     [pin] = torch.specifier
     assert (torch.name, pin.operator) == ("torch", "==")
@@ -139,7 +139,7 @@ def test_the_exact_torch_lies_in_the_range_and_is_named_nowhere_else():
 
 
 def test_the_lock_has_what_torch_and_the_build_need():
-    locked = pins("requirements.lock")
+    locked = pins("requirements/course.lock")
     torch_needs = "filelock typing-extensions sympy networkx jinja2 fsspec setuptools"
     assert set(torch_needs.split()) <= set(locked)
     for line in PYPROJECT["build-system"]["requires"]:  # built without isolation
@@ -174,14 +174,14 @@ def test_the_locks_agree():
 
 @pytest.mark.parametrize("extra", FURTHER)
 def test_a_further_lock_pins_its_extra(extra):
-    locked = pins(f"requirements-{extra}.lock")
+    locked = pins(f"requirements/{extra}.lock")
     for line in EXTRAS[extra]:
         wanted = Requirement(line)
         assert all(wanted.specifier.contains(pin[2:]) for pin in locked[wanted.name]), line
 
 
 def colab():
-    lines = [line for line in text("requirements-colab.txt").splitlines() if line[:1] != "#"]
+    lines = [line for line in text("requirements/colab.txt").splitlines() if line[:1] != "#"]
     return {name: version for name, version in (line.split("==") for line in lines)}
 
 
@@ -261,9 +261,9 @@ needs_make = pytest.mark.skipif(
 @pytest.fixture
 def house(tmp_path):
     """A folder with what the Makefile reads, and nothing installed."""
-    files = ("Makefile", "pyproject.toml", "requirements-torch.txt", "requirements-colab.txt")
-    for name in (*files, *LOCKS):
+    for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
     return tmp_path
 
 
@@ -365,7 +365,7 @@ def test_a_half_finished_install_is_redone(house):
 
 
 @needs_make
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-torch.txt"])
+@pytest.mark.parametrize("name", ["requirements/course.lock", "requirements/torch.txt"])
 def test_new_exact_versions_are_installed(house, name):
     installed(house)
     stamp = (house / ".venv" / ".installed").stat().st_mtime
@@ -406,7 +406,7 @@ def test_jupyterlab_keeps_its_token_and_listens_on_loopback(house):
 @needs_make
 def test_the_install_checks_hashes_and_torch_goes_its_own_way(house):
     lines = make(house, "-n", "test").stdout
-    assert "pip install -qq --require-hashes --no-deps -r requirements.lock" in lines
+    assert "pip install -qq --require-hashes --no-deps -r requirements/course.lock" in lines
     [trial] = re.findall(r"pip install [^;&]*--index-url[^;&]*", lines)
     assert "--no-deps" in trial and "--timeout=" in trial and "--retries=0" in trial
     assert '--index-url "https://download.pytorch.org/whl/cpu"' in trial
@@ -417,7 +417,7 @@ def test_the_install_checks_hashes_and_torch_goes_its_own_way(house):
     ):
         assert "download.pytorch.org" not in offline.stdout
         assert 'test -n ""' in offline.stdout
-        assert "pip install -qq -r requirements-torch.txt" in offline.stdout
+        assert "pip install -qq -r requirements/torch.txt" in offline.stdout
 
 
 @needs_make
@@ -450,7 +450,7 @@ def test_the_browser_tests_run_where_there_is_a_chromium(house):
     assert lines[-1] == ask.format(colab, f"{colab}/bin/python -m pytest tests/browser")
     assert lines[-2] == f"{colab}/bin/python -m pytest tests/launch/test_lone.py"
     lines = make(house, "-n", "test-browser").stdout
-    assert "--require-hashes --no-deps -r requirements-browser.lock" in lines
+    assert "--require-hashes --no-deps -r requirements/browser.lock" in lines
     assert lines.splitlines()[-2:] == [
         ".venv/bin/python tools/chromium.py",  # ends it where there is none
         ".venv/bin/python -m pytest tests/browser",
@@ -482,9 +482,9 @@ def test_without_a_chromium_one_line_says_so():
 @needs_make
 def test_colab_may_have_another_build_of_torch(house):
     lines = make(house, "-n", "test-colab").stdout
-    assert f"torch=={colab()['torch']}" in lines and "requirements-torch.txt" not in lines
-    lines = make(house, "-n", "test-colab", "COLAB_TORCH=-r requirements-torch.txt").stdout
-    assert "-r requirements-torch.txt" in lines and f"torch=={colab()['torch']}" not in lines
+    assert f"torch=={colab()['torch']}" in lines and "requirements/torch.txt" not in lines
+    lines = make(house, "-n", "test-colab", "COLAB_TORCH=-r requirements/torch.txt").stdout
+    assert "-r requirements/torch.txt" in lines and f"torch=={colab()['torch']}" not in lines
 
 
 @needs_make
@@ -492,7 +492,7 @@ def test_a_class_and_lone_notebooks_are_tested_with_their_lock(house):
     installed(house)
     lines = make(house, "-n", "test-launch").stdout
     for lock in ("launch", "browser"):  # one of the learners has a browser
-        assert f"--require-hashes --no-deps -r requirements-{lock}.lock" in lines
+        assert f"--require-hashes --no-deps -r requirements/{lock}.lock" in lines
     assert lines.splitlines()[-2:] == [
         ".venv/bin/python -m pytest tests/launch",
         ".venv/bin/python tools/hub.py 2",
@@ -517,7 +517,7 @@ def test_a_class_and_lone_notebooks_are_tested_with_their_lock(house):
 def test_teaching_installs_its_locks_and_runs_its_command(house, arguments, locks, command):
     installed(house)
     lines = make(house, "-n", *arguments).stdout.splitlines()
-    used = re.findall(r"--no-deps -r requirements-(\w+)\.lock", "\n".join(lines))
+    used = re.findall(r"--no-deps -r requirements/(\w+)\.lock", "\n".join(lines))
     assert sorted(used) == sorted(locks)
     assert lines[-1] == f".venv/bin/python {command}"
 
@@ -561,7 +561,7 @@ def test_ci_runs_every_target_and_stops_at_an_error():
         "make test-browser",
         "make test-launch",
         "make test-teaching",
-        'make test-colab COLAB_TORCH="-r requirements-torch.txt"',
+        'make test-colab COLAB_TORCH="-r requirements/torch.txt"',
         "make bench",
     ]
 
