@@ -32,8 +32,8 @@ VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 TESTS := -m pytest -n $(WORKERS) --dist=loadfile
 GROUPS := -m pytest -n $(WORKERS) --dist=loadgroup
 LESSONS := notebooks docs
-QUICK := -m "not complete"
-CHOSEN := $(QUICK)
+# Which tests `make test` runs, by their marks in pyproject.toml.
+MARKS := not complete
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -50,9 +50,9 @@ lab: .venv/.installed  ## open the course in JupyterLab
 		--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(LAB_ARGS)
 
 test: .venv/.installed  ## test the code, and every cell of every notebook
-	.venv/bin/python $(TESTS) $(CHOSEN)
+	.venv/bin/python $(TESTS) -m "$(MARKS)"
 
-test-all: CHOSEN :=  # the first of them leaves nothing out
+test-all: MARKS :=  # the first of them leaves nothing out
 test-all: test test-portable test-references test-browser test-launch test-teaching test-colab  ## run all tests, before a change lands; needs Chromium
 
 test-portable: .venv/.installed  ## test the notebooks as on other processors: plain kernels, one thread, two
@@ -75,12 +75,12 @@ test-teaching: .venv/.teach .venv/.grading .venv/.browser  ## test slides, hand-
 	.venv/bin/python $(GROUPS) tests/teaching
 
 test-colab: .venv-colab/.installed  ## run the tests with the versions of Colab, whose widgets are older
-	.venv-colab/bin/python $(TESTS) $(QUICK)
+	.venv-colab/bin/python $(TESTS) -m "not complete"
 	.venv-colab/bin/python $(GROUPS) tests/launch/test_lone.py
 	$(call if_chromium,.venv-colab,.venv-colab/bin/python $(GROUPS) tests/browser)
 
 test-oldest: .venv-oldest/.installed  ## run `make test` with the oldest versions allowed
-	.venv-oldest/bin/python $(TESTS) $(QUICK)
+	.venv-oldest/bin/python $(TESTS) -m "not complete"
 
 test-newest:  ## run all tests with the newest versions allowed
 	$(call new_venv,.venv-newest)
