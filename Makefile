@@ -6,8 +6,8 @@ PYTHON ?= python3
 # Where torch's small CPU build comes from. Set it empty (TORCH_INDEX=) to take torch from pip's
 # default index; that also happens when this address is out of reach.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-# Colab's torch. Where only another build can be had: COLAB_TORCH="-r requirements-torch.txt".
-COLAB_TORCH ?= $(shell grep '^torch==' requirements-colab.txt)
+# Colab's torch. Where only another build can be had: COLAB_TORCH="-r requirements/torch.txt".
+COLAB_TORCH ?= $(shell grep '^torch==' requirements/colab.txt)
 # More options for JupyterLab (LAB_ARGS=--no-browser), the notebooks to refresh
 # (FILES=notebooks/00_start_here.ipynb), and options for the resolver (LOCK_ARGS=--upgrade).
 LAB_ARGS ?=
@@ -15,6 +15,8 @@ FILES ?=
 LOCK_ARGS ?=
 # How many learners a hub is measured with, and where the course lives: owner/name, v1.0.
 LEARNERS := 3
+# How many processes share out the tests.
+WORKERS := 2
 # The notebook to show as slides, and the folder for assignments.
 NOTEBOOK := 00
 FOLDER := assignment
@@ -25,14 +27,19 @@ TAG :=
 PYTHONS := 3.11 3.12 3.13 3.14
 VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
-TESTS := -m pytest tests --ignore=tests/references --ignore=tests/browser --ignore=tests/launch --ignore=tests/teaching
-NBVAL := -m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 notebooks docs/question_bank.ipynb
+# What is collected stands in pyproject.toml. A worker takes a whole file, a notebook's cells above
+# all, or what the tests have marked as a group.
+TESTS := -m pytest -n $(WORKERS) --dist=loadfile
+GROUPS := -m pytest -n $(WORKERS) --dist=loadgroup
+LESSONS := notebooks docs
+# Which tests `make test` runs, by their marks in pyproject.toml.
+MARKS := not complete
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help lab test test-portable test-references test-browser test-launch test-teaching \
-	test-colab test-oldest test-newest check lecture handout assignment refresh look bench \
-	train hub links lock clean FORCE
+.PHONY: help lab test test-all test-portable test-references test-browser test-launch \
+	test-teaching test-colab test-oldest test-newest check lecture handout assignment refresh \
+	look bench train hub links lock clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -43,38 +50,37 @@ lab: .venv/.installed  ## open the course in JupyterLab
 		--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(LAB_ARGS)
 
 test: .venv/.installed  ## test the code, and every cell of every notebook
-	.venv/bin/python $(TESTS)
-	.venv/bin/python $(NBVAL)
-	$(call if_chromium,.venv,make test-browser)
+	.venv/bin/python $(TESTS) -m "$(MARKS)"
+
+test-all: MARKS :=  # the first of them leaves nothing out
+test-all: test test-portable test-references test-browser test-launch test-teaching test-colab  ## run all tests, before a change lands; needs Chromium
 
 test-portable: .venv/.installed  ## test the notebooks as on other processors: plain kernels, one thread, two
-	ATEN_CPU_CAPABILITY=default .venv/bin/python $(NBVAL)
-	OMP_NUM_THREADS=1 .venv/bin/python $(NBVAL)
-	OMP_NUM_THREADS=2 .venv/bin/python $(NBVAL)
+	ATEN_CPU_CAPABILITY=default .venv/bin/python $(TESTS) $(LESSONS)
+	OMP_NUM_THREADS=1 .venv/bin/python $(TESTS) $(LESSONS)
+	OMP_NUM_THREADS=2 .venv/bin/python $(TESTS) $(LESSONS)
 
 test-references: .venv/.references  ## test against transformers, which this installs
-	.venv/bin/python -m pytest tests/references
+	.venv/bin/python $(TESTS) tests/references
 
 test-browser: .venv/.browser  ## test the notebooks in JupyterLab, in a Chromium (CHROMIUM=its path)
 	.venv/bin/python tools/chromium.py
-	.venv/bin/python -m pytest tests/browser
+	.venv/bin/python $(GROUPS) tests/browser
 
 test-launch: .venv/.launch .venv/.browser  ## test lone notebooks, Binder's build, and a class on a JupyterHub
-	.venv/bin/python -m pytest tests/launch
-	.venv/bin/python tools/hub.py 2
+	.venv/bin/python $(GROUPS) tests/launch
+	.venv/bin/python tests/launch/hub.py 2
 
 test-teaching: .venv/.teach .venv/.grading .venv/.browser  ## test slides, hand-outs and assignments
-	.venv/bin/python -m pytest tests/teaching
+	.venv/bin/python $(GROUPS) tests/teaching
 
 test-colab: .venv-colab/.installed  ## run the tests with the versions of Colab, whose widgets are older
-	.venv-colab/bin/python $(TESTS)
-	.venv-colab/bin/python $(NBVAL)
-	.venv-colab/bin/python -m pytest tests/launch/test_lone.py
-	$(call if_chromium,.venv-colab,.venv-colab/bin/python -m pytest tests/browser)
+	.venv-colab/bin/python $(TESTS) -m "not complete"
+	.venv-colab/bin/python $(GROUPS) tests/launch/test_lone.py
+	$(call if_chromium,.venv-colab,.venv-colab/bin/python $(GROUPS) tests/browser)
 
 test-oldest: .venv-oldest/.installed  ## run `make test` with the oldest versions allowed
-	.venv-oldest/bin/python $(TESTS)
-	.venv-oldest/bin/python $(NBVAL)
+	.venv-oldest/bin/python $(TESTS) -m "not complete"
 
 test-newest:  ## run all tests with the newest versions allowed
 	$(call new_venv,.venv-newest)
@@ -82,12 +88,11 @@ test-newest:  ## run all tests with the newest versions allowed
 	@echo "Installing the newest versions that pyproject.toml allows."
 	@.venv-newest/bin/python -m pip install -qq -e '.[lab,test,references,browser,launch,teach,grading]'
 	.venv-newest/bin/python $(TESTS)
-	.venv-newest/bin/python $(NBVAL)
-	.venv-newest/bin/python -m pytest tests/references
-	.venv-newest/bin/python -m pytest tests/launch
-	.venv-newest/bin/python tools/hub.py 2
-	.venv-newest/bin/python -m pytest tests/teaching
-	$(call if_chromium,.venv-newest,.venv-newest/bin/python -m pytest tests/browser)
+	.venv-newest/bin/python $(TESTS) tests/references
+	.venv-newest/bin/python $(GROUPS) tests/launch
+	.venv-newest/bin/python tests/launch/hub.py 2
+	.venv-newest/bin/python $(GROUPS) tests/teaching
+	$(call if_chromium,.venv-newest,.venv-newest/bin/python $(GROUPS) tests/browser)
 
 check: .venv/.installed  ## lint the code and the notebooks, and check their format
 	.venv/bin/python -m ruff check .
@@ -115,7 +120,7 @@ train: .venv/.installed  ## train notebook 10's models again and record them: un
 	.venv/bin/python tools/train.py
 
 hub: .venv/.launch  ## measure a class on a JupyterHub on this machine (LEARNERS=3)
-	.venv/bin/python tools/hub.py $(LEARNERS)
+	.venv/bin/python tests/launch/hub.py $(LEARNERS)
 
 links: .venv/.installed  ## write the course's address into its links (REPO=owner/name TAG=v1.0)
 	.venv/bin/python tools/links.py $(REPO) $(TAG)
@@ -139,11 +144,11 @@ ifneq ($(CURDIR) $(filter-out none,$(wanted)),$(shell cat .venv/.installed) $(ha
 endif
 endif
 
-.venv/.installed: requirements.lock requirements-torch.txt
+.venv/.installed: requirements/course.lock requirements/torch.txt
 	$(call new_venv,.venv)
-	@echo "Installing the exact versions of requirements.lock. The first time takes a few minutes."
-	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements.lock
-	$(call install_torch,.venv,-r requirements-torch.txt)
+	@echo "Installing the exact versions of requirements/course.lock. The first time takes a few minutes."
+	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements/course.lock
+	$(call install_torch,.venv,-r requirements/torch.txt)
 	@echo "Installing course_utils, and turning off JupyterLab's look-ups of news and updates."
 	@.venv/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
 	@.venv/bin/jupyter labextension disable --log-level=ERROR \
@@ -152,9 +157,9 @@ endif
 	@echo "$(CURDIR)" > $@
 
 # In the same environment: they leave every version as it is, for all locks agree on what they share.
-.venv/.references .venv/.browser .venv/.launch .venv/.teach .venv/.grading: .venv/.%: .venv/.installed requirements-%.lock
-	@echo "Installing the exact versions of requirements-$*.lock."
-	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements-$*.lock
+.venv/.references .venv/.browser .venv/.launch .venv/.teach .venv/.grading: .venv/.%: .venv/.installed requirements/%.lock
+	@echo "Installing the exact versions of requirements/$*.lock."
+	@.venv/bin/python -m pip install -qq --require-hashes --no-deps -r requirements/$*.lock
 	@.venv/bin/python -m pip check
 	@touch $@
 
@@ -167,11 +172,11 @@ endif
 	@touch $@
 
 # With a setuptools that builds the helper of lone notebooks; Colab's pip fetches one when it builds.
-.venv-colab/.installed: pyproject.toml requirements-colab.txt
+.venv-colab/.installed: pyproject.toml requirements/colab.txt
 	$(call new_venv,.venv-colab)
 	$(call install_torch,.venv-colab,$(COLAB_TORCH))
-	@echo "Installing the versions of requirements-colab.txt."
-	@grep -v '^torch==' requirements-colab.txt > .venv-colab/rest.txt
+	@echo "Installing the versions of requirements/colab.txt."
+	@grep -v '^torch==' requirements/colab.txt > .venv-colab/rest.txt
 	@.venv-colab/bin/python -m pip install -qq -r .venv-colab/rest.txt -e '.[test,browser]' \
 		"setuptools>=77"
 	@touch $@

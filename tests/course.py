@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
+import pytest
 
 import course_utils
 from course_utils import explorers, measure, packing, plots, two_ranks
@@ -16,6 +17,11 @@ SHOWN_FAILING = "300² fits into float16"  # notebook 00 lets it fail, to show w
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 BANK = ROOT / "docs" / "question_bank.ipynb"
+# The notebooks as parameters of what is opened once for several tests, which one worker then gets.
+OPENED_ONCE = [
+    pytest.param(path, id=path.stem[:2], marks=pytest.mark.xdist_group(path.stem))
+    for path in NOTEBOOKS
+]
 
 
 def read(path):

@@ -1,4 +1,4 @@
-"""Write requirements.lock, and a lock for each further extra: exact versions with their hashes.
+"""Write requirements/course.lock and a lock for each further extra: exact versions, with hashes.
 
 `make lock` keeps each pin that still fits; `make lock LOCK_ARGS=--upgrade` takes the newest.
 torch stays out, since its small CPU build comes from another index, and so do the CUDA packages
@@ -21,7 +21,7 @@ def compile_lock(source, *options, text=None):
     """Run uv's resolver for every platform at once; return what it prints."""
     command = [sys.executable, "-m", "uv", "pip", "compile", source, *options]
     command += ["--universal", "--python-version=3.11", "--fork-strategy=fewest"]
-    command += ["--constraint=requirements-torch.txt", "--quiet"]
+    command += ["--constraint=requirements/torch.txt", "--quiet"]
     environment = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
     result = subprocess.run(
         command, cwd=ROOT, env=environment, input=text, capture_output=True, text=True, check=False
@@ -43,13 +43,13 @@ def lock(target, source, *options, text=None):
 
 
 def main(arguments):
-    lock("requirements.lock", "pyproject.toml", "--extra=lab", "--extra=test", *arguments)
+    lock("requirements/course.lock", "pyproject.toml", "--extra=lab", "--extra=test", *arguments)
     # Constrained by the first lock, so that what two of them name has one version.
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    options = ("--constraint=requirements.lock", *arguments)
+    options = ("--constraint=requirements/course.lock", *arguments)
     for extra in FURTHER:
         wanted = "\n".join(project["optional-dependencies"][extra])
-        lock(f"requirements-{extra}.lock", "-", *options, text=wanted)
+        lock(f"requirements/{extra}.lock", "-", *options, text=wanted)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,9 @@ WATCH = """content => {
 }"""
 
 
+MEASURED = "speed"  # under this name a test hands on what it has measured
+
+
 class Speed(NamedTuple):
     """Milliseconds after a key press: medians, the lowest and the highest; and after a burst."""
 

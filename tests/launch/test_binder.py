@@ -38,7 +38,7 @@ def test_the_packages_are_a_layer_that_a_new_commit_does_not_build_anew(built):
     assert in_order(built, "src/environment.yml", UPDATE, COPY_ALL, "RUN ./postBuild")
 
 
-@pytest.mark.parametrize("entry", ["-e .", "-r requirements.lock", "."])
+@pytest.mark.parametrize("entry", ["-e .", "-r requirements/course.lock", "."])
 def test_a_local_path_would_build_them_after_the_copy(release, tmp_path, entry):
     for name in ("environment.yml", "postBuild"):
         (tmp_path / name).write_text((release.folder / name).read_text(encoding="utf-8"))

@@ -12,6 +12,8 @@ from course import ROOT
 from elsewhere import REPO, TAG, environment
 from playwright.sync_api import expect
 
+pytestmark = pytest.mark.xdist_group("class")  # one hub for all
+
 
 @pytest.fixture(scope="module")
 def opened():

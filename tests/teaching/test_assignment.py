@@ -27,8 +27,9 @@ LESSONS += ["07_fused_gate_up", "08_the_llama_block"]
 GRADED = [LESSONS[0], LESSONS[6]]  # notebook 07 has a starter that runs, and is wrong
 MENDED = "swiglu_packed"
 
-# nbgrader's own, about its database and about a cell that it adds itself.
 pytestmark = [
+    pytest.mark.xdist_group("assignment"),  # one release for all
+    # nbgrader's own, about its database and about a cell that it adds itself.
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
     pytest.mark.filterwarnings("ignore::nbformat.validator.MissingIDFieldWarning"),
 ]

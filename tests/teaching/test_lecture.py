@@ -14,7 +14,7 @@ import lecture
 import nbformat
 import pytest
 import refresh
-from course import NOTEBOOKS, ROOT, read
+from course import NOTEBOOKS, OPENED_ONCE, ROOT, read
 from notes import slide_type
 from test_slides import short_path, slides
 
@@ -45,7 +45,7 @@ def open_slides(chrome, tmp_path_factory):
         yield lambda name: chromium.OpenNotebook(chrome, served, f"{name}.ipynb")
 
 
-@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem[:2])
+@pytest.fixture(scope="module", params=OPENED_ONCE)
 def talk(request, open_slides):
     """A deck that was run, with its notebook's cells and with what a walk through it shows."""
     opened = open_slides(request.param.stem)

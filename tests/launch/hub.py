@@ -1,4 +1,4 @@
-"""Teach a class on a JupyterHub of this machine and measure it: python tools/hub.py [learners]
+"""Teach a class on a JupyterHub of this machine and measure it: make hub LEARNERS=3
 
 All is real but the distance: JupyterHub, its proxy, a server and kernels for each learner, and
 nbgitpuller, which finds the course in a local copy where it asks for github.com. A learner logs in,
@@ -39,12 +39,15 @@ from urllib.request import HTTPCookieProcessor, ProxyHandler, Request, build_ope
 import nbformat
 import psutil
 import websocket
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))  # as a command; pytest knows it
 from chromium import ROOT, free_port, wait_for
 from links import FIRST, GITHUB, address
 
 COURSE = address()._replace(repository=f"{GITHUB}owner/name")
 PACKAGES = ("jupyterhub", "nbgitpuller", "jupyterlab", "torch")
 THREADS = {k: v for k, v in os.environ.items() if k == "OMP_NUM_THREADS"}
+LESSONS = len([*(ROOT / "notebooks").glob("*.ipynb")])
 KEEPS = "keeps-kernels"  # the account that shuts no kernel down
 NOTE, CORRECTION = "A learner's own note.", "A teacher's correction."
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -384,18 +387,18 @@ class Cost(NamedTuple):
 
     hub: float  # memory of the hub and its proxy
     one: float  # of a learner's server with one notebook and its processes, at the peak
-    ten: float  # of a learner's server with ten open notebooks, at rest
+    all: float  # of a learner's server with all notebooks open, at rest
     notebook: float  # CPU for all cells of a notebook, on average
     start: float  # CPU from log-in to pulled course
     disk: float  # of a learner's home folder
 
 
 def sizing(learners, cost):
-    """For so many learners at once: GB with one notebook each, GB with ten, the cores with which a
+    """For so many learners at once: GB with one notebook each, GB with all, the cores with which a
     notebook takes WAIT seconds, the seconds in which all have started on these cores, GB of disk.
     """
     cores = math.ceil(learners * cost.notebook / WAIT)
-    memory = [(cost.hub + learners * each) / 1000 for each in (cost.one, cost.ten)]
+    memory = [(cost.hub + learners * each) / 1000 for each in (cost.one, cost.all)]
     return *memory, cores, learners * cost.start / cores, learners * cost.disk / 1000
 
 
@@ -432,12 +435,12 @@ def report(meter, kept, alone, group):
     def memory(kind):
         """Rows about one kind of memory."""
         unit = f"MB {kind.upper()}"
-        each = (kept.last[kind] - kept.server[kind]) / 10
+        each = (kept.last[kind] - kept.server[kind]) / LESSONS
         hub, proxy = (two(meter.peak[who, kind]) for who in ("hub", "proxy"))
         yield row(f"the server alone, {unit}", lambda one: one.server[kind])
         yield row(f"server and one notebook, peak, {unit}", lambda one: meter.peak[one.name, kind])
-        yield f"server and ten open notebooks, {unit}", two(kept.last[kind]), ""
-        yield f"computed: one of the ten, {unit}", two(each), ""
+        yield f"server and {LESSONS} open notebooks, {unit}", two(kept.last[kind]), ""
+        yield f"computed: one of these, {unit}", two(each), ""
         yield f"the hub and its proxy, for all, {unit}", "", f"{hub} and {proxy}"
 
     table(
@@ -454,16 +457,16 @@ def report(meter, kept, alone, group):
     cost = Cost(
         hub=sum(meter.peak[who, "pss"] for who in ("hub", "proxy")),
         one=max(meter.peak[one.name, "pss"] for one in group),
-        ten=kept.last["pss"],
-        notebook=alone.cpu / 10,
+        all=kept.last["pss"],
+        notebook=alone.cpu / LESSONS,
         start=alone.start_cpu,
         disk=max(one.disk for one in group),
     )
     cost = Cost(*(float(two(value)) for value in cost))  # so that the table follows from itself
-    hub, one, ten, notebook, start, disk = cost
-    gb = [two(mb / 1000) for mb in (hub, one, ten, disk)]
+    hub, one, every, notebook, start, disk = cost
+    gb = [two(mb / 1000) for mb in (hub, one, every, disk)]
     table(
-        ("", "GB, one notebook each", "GB, ten each", "cores", "seconds to start", "disk, GB"),
+        ("", "GB, one notebook each", "GB, all open", "cores", "seconds to start", "disk, GB"),
         ("measured: hub and proxy", gb[0], gb[0], "", "", ""),
         (
             "measured: a learner",
