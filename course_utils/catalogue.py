@@ -4,7 +4,6 @@ A file holds a right answer in plain code, hints, and slips, each under the head
 that explains it:
 
     ## 02 Quiz: why is the length √n and not 1?
-
     - R09: `.mean(` → `.sum(`
       This *sums* the squares where it should average them. <https://github.com/…>
 
@@ -37,7 +36,7 @@ SAME = re.compile(
     r"- as in (?P<name>\w+)(?:, with (?P<words>[^:]+))?: (?P<ids>[\w-]+(?:, [\w-]+)*)"
 )
 TITLE = re.compile(
-    r"# (\w+)\((.*)\)\n\n(\d+) minutes\. Read \*(.+)\*\.\n\n```python\n(.+?\n)```", re.S
+    r"# (\w+)\((.*)\)\n(\d+) minutes\. Read \*(.+)\*\.\n\n```python\n(.+?\n)```", re.S
 )
 
 

@@ -158,7 +158,6 @@ def test_two_slips_at_once_are_recognised_as_two():
 
 
 GOOD = """# double(x)
-
 5 minutes. Read *00 Where?*.
 
 ```python
@@ -167,11 +166,9 @@ def double(x):
 ```
 
 ## Hints
-
 - Add it to itself.
 
 ## 00 Where?
-
 - square ◇ (squares it): `2 * x` → `x**2`
   It squares. <https://example.org/1>
 - half: `2 * x` → `y / 2`, `(x)` → `(y)`
@@ -201,7 +198,7 @@ def test_a_file_of_the_catalogue_is_read(monkeypatch, tmp_path):
     assert (square.title, square.seen) == ("squares it", "https://example.org/1")
     assert square.convention and not half.convention
     assert [slip.wrong(10) for slip in sheet.slips] == [100, 5, 12, 10]
-    assert long.message == "It does nothing." and whole.place == "double.md:20"
+    assert long.message == "It does nothing." and whole.place == "double.md:17"
     both = [(a.id, b.id) for a, b, _ in sheet.pairs()]
     assert both == []  # both change the same place
 
@@ -212,13 +209,13 @@ def test_a_file_of_the_catalogue_is_read(monkeypatch, tmp_path):
         (
             "`2 * x` → `x**2`",
             "`3 * x` → `x**2`",
-            "double.md:16: square changes `3 * x`, which is not",
+            "double.md:13: square changes `3 * x`, which is not",
         ),
-        ("`2 * x` → `x**2`", "2 * x → x**2", "double.md:16: no slip of the form"),
-        ("- half:", "- square:", "double.md:18: square is there twice"),
-        ("  It adds.\n", "", "double.md:20: whole needs edits or code, and words"),
+        ("`2 * x` → `x**2`", "2 * x → x**2", "double.md:13: no slip of the form"),
+        ("- half:", "- square:", "double.md:15: square is there twice"),
+        ("  It adds.\n", "", "double.md:17: whole needs edits or code, and words"),
         ("5 minutes.", "Soon.", "double.md:1: no title"),
-        ("- whole: `return x + 2`", "- as in double: half", "double.md:20: these slips stand here"),
+        ("- whole: `return x + 2`", "- as in double: half", "double.md:17: these slips stand here"),
     ],
 )
 def test_a_broken_file_of_the_catalogue_is_named_with_its_line(
@@ -231,7 +228,7 @@ def test_a_broken_file_of_the_catalogue_is_named_with_its_line(
 
 def test_code_that_does_not_compile_is_named_with_its_line(monkeypatch, tmp_path):
     sheet = read_catalogue(GOOD.replace("return x + 2", "return x +"), monkeypatch, tmp_path)
-    with pytest.raises(ValueError, match=r"double\.md:20: invalid syntax"):
+    with pytest.raises(ValueError, match=r"double\.md:17: invalid syntax"):
         _ = sheet.slips[2].wrong
 
 

@@ -3,20 +3,18 @@
 import torch
 
 from ..checker import Property, same
-from ._inputs import draw, spread
+from ._inputs import also_changed, draw, spread
 
 
 def _alone(f):
-    x, moved = draw(2, 3, 5), draw(2, 3, 5)
-    if not same(*(f(x, torch.ones(5), 1e-6) for _ in range(2))):
+    x, one = draw(2, 3, 5).double(), torch.ones(5).double()
+    if not same(*(f(x, one, 1e-6) for _ in range(2))):
         return "The same x gives another output the second time: nothing here is random or kept."
-    moved[1, 1] += 10
-    others = (f(x, torch.ones(5), 1e-6) - f(moved, torch.ones(5), 1e-6)).abs().amax(-1) > 1e-4
-    others[1, 1] = False
+    others = also_changed(lambda x: f(x, one, 1e-6), x, (1, 1))
     if not others.any():
         return None
     where = ["of the other sequence", "of its own sequence"][int(others[1].any())]
-    where = "of both sequences" if others[0].any() and others[1].any() else where
+    where = "of both sequences" if others.any(1).all() else where
     return (
         f"After one token has changed, {int(others.sum())} of the other 5 have too, {where}. Each "
         "token needs a statistic of its own: average over the features alone, `dim=-1`."
@@ -60,15 +58,13 @@ def _size(f):
         rms[n] = y.square().mean().sqrt().item()
     if all(abs(r - 1) < 1e-3 for r in rms.values()):
         return None
-    growth = rms[16] / rms[4]
     known = {0.5: "A factor √n is missing.", 2: "There is a factor √n too many."}
     known[1] = "Is there one factor too many, the same for every n?"
-    why = known.get(
-        round(growth, 2), "Is it the *squares* of *all features* that are averaged, over n?"
-    )
+    otherwise = "Is it the *squares* of *all features* that are averaged, over n?"
     return (
         f"The RMS of the output should be 1 (weight one, eps zero). It is {rms[4]:.3g} for n = 4 "
-        f"and {rms[16]:.3g} for n = 16. {why}"
+        f"and {rms[16]:.3g} for n = 16. "
+        f"{known.get(round(rms[16] / rms[4], 2), otherwise)}"
     )
 
 

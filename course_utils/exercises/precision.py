@@ -120,15 +120,10 @@ PLAIN = (
 
 
 def _returned_dtype(f):
-    x, w = _many.bfloat16(), spread(1024)
-    if f(x, w, 1e-6).dtype == torch.float32:
-        return (
-            "Beside a float32 weight a bfloat16 x would give float32, as in Llama's own code; "
-            "PyTorch's function casts last, and returns bfloat16."
-        )
+    dtype = str(f(_many.bfloat16(), spread(1024), 1e-6).dtype).removeprefix("torch.")
     return (
-        "Even beside a float32 weight a bfloat16 x gives bfloat16, as in PyTorch's own function; "
-        "Llama's code would return float32."
+        f"Beside a float32 weight yours gives {dtype} for a bfloat16 x. PyTorch's own function "
+        "casts last, and returns bfloat16; Llama's code returns float32."
     )
 
 

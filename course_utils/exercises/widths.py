@@ -22,26 +22,12 @@ def _say(number):
     return str(number).replace("-", "−")
 
 
-def _counted(*args):
-    def broken(f):
-        value = f(*args)
-        if value == int(value):
-            return None
-        return (
-            f"For small sizes it gives {value:.4g}, which is no count. Return all parameters, as a "
-            "whole number, not in millions or billions."
-        )
-
-    return broken
-
-
 def _is_int(*args):
     def broken(f):
-        value = f(*args)
-        if isinstance(value, float):
+        if isinstance(value := f(*args), float):
             return (
-                f"The number is right, but it comes as {value}, a float. Return an int: `//` "
-                "divides whole numbers, and `int()` cuts off a fraction."
+                f"It gives {value:.6g}, a float. Return the whole number as an int, and not in "
+                "millions: `//` divides whole numbers, and `int()` cuts off a fraction."
             )
         return None
 
@@ -64,17 +50,14 @@ def _two_thirds(f):
 
 
 def _a_multiple(f):
-    for hidden, multiple, *more in ((5120, 256), (1000, 32), (1024, 96), (8192, 4096, 1.3)):
-        width = f(hidden, multiple, *more)
+    for args in ((5120, 256), (1000, 32), (1024, 96), (8192, 4096, 1.3)):
+        width, multiple = f(*args), args[1]
         if width % multiple:
-            given = f"D = {hidden}, multiple {multiple}" + "".join(
-                f", multiplier {m}" for m in more
-            )
             why = "How many blocks hold it all? Round their number up, and multiply."
-            if more and f(hidden, multiple) % multiple == 0:
+            if args[2:] and f(*args[:2]) % multiple == 0:
                 why = "Without a multiplier it is one: multiply first, round up last."
             return (
-                f"With {given} it gives {_say(width)}, which is {_say(width // multiple)}·"
+                f"intermediate_size{args} gives {_say(width)}, which is {_say(width // multiple)}·"
                 f"{multiple} + {_say(width % multiple)}: no multiple. {why}"
             )
     return None
@@ -149,12 +132,10 @@ def _one_more_unit(f):
     more, again = f(6, 17) - f(6, 16), f(6, 18) - f(6, 17)
     if more == again == 18:
         return None
-    why = f"That is {_say(more / 6)} times D, and three matrices without a bias make it 3 times."
-    if more != again:
-        why = f"The next adds {_say(again)}, and should add as many as the one before."
     return (
         "With D = 6, one unit more in the middle adds a row to gate, one to up and a column to "
-        f"down, 3·6 = 18 numbers. Yours grows by {_say(more)}. {why}"
+        f"down, 3·6 = 18 numbers. Yours grows by {_say(more)}, and with the next by {_say(again)}. "
+        "The three matrices have no bias."
     )
 
 
@@ -162,9 +143,9 @@ def _one_more_feature(f):
     if (more := f(7, 16) - f(6, 16)) == 48:
         return None
     return (
-        "With I = 16, one feature more adds a column to gate, one to up and a row to down, "
-        f"3·16 = 48 numbers. Yours grows by {_say(more)}, or {_say(more / 16)} times I. Each "
-        "matrix goes between D and I, and none has a bias."
+        "With I = 16, one feature more adds a column to gate, one to up and a row to down, 3·16 = "
+        f"48 numbers. Yours grows by {_say(more)}. Each matrix goes between D and I, and none has "
+        "a bias."
     )
 
 
@@ -188,7 +169,6 @@ FFN_PARAMS = exercise(
         Case((4096, 11008), "Llama-2-7B"),
     ),
     properties=(
-        Property("a whole number", _counted(6, 16), BY_HAND),
         Property("one unit more", _one_more_unit, BY_HAND),
         Property("one feature more", _one_more_feature, BY_HAND),
         Property("nothing else", _nothing_else, BY_HAND),
@@ -289,14 +269,11 @@ def _sum(f):
     parts = sizes.params_by_part(PLAIN)
     if not (gap := f(PLAIN) - sum(parts)):
         return None
-    six = replace(PLAIN, num_layers=6)
-    once = f(six) - sizes.model_params(six) == gap
+    listed = ", ".join(f"{name} {count}" for name, count in parts._asdict().items())
     return (
-        "With D = 12, I = 20, three layers, four heads and 50 words there are "
-        f"{sum(parts)} parameters: "
-        f"{', '.join(f'{name} {count}' for name, count in parts._asdict().items())}. Yours is "
-        f"{_say(abs(gap))} {'more' if gap > 0 else 'less'}, though each size counts as it should"
-        f"{', and as many with six layers: it is counted once in the model' if once else ''}."
+        f"With D = 12, I = 20, three layers, four heads and 50 words there are {sum(parts)} "
+        f"parameters: {listed}. Yours is {_say(abs(gap))} {'more' if gap > 0 else 'less'}, though "
+        "each size counts as it should."
     )
 
 
@@ -318,7 +295,6 @@ MODEL_PARAMS = exercise(
         Case((ALL,), "all of it at once"),
     ),
     properties=(
-        Property("a whole number", _counted(PLAIN), WHOLE),
         Property("layers are alike", _layers, WHOLE),
         Property("each size", _as_much(_OF_SIZES), WHOLE),
         Property("little outside the layers", _outside, WHOLE),
