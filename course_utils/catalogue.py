@@ -36,7 +36,7 @@ SAME = re.compile(
     r"- as in (?P<name>\w+)(?:, with (?P<words>[^:]+))?: (?P<ids>[\w-]+(?:, [\w-]+)*)"
 )
 TITLE = re.compile(
-    r"# (\w+)\((.*)\)\n(\d+) minutes\. Read \*(.+)\*\.\n\n```python\n(.+?\n)```", re.S
+    r"# (\w+)\((.*)\)\n(\d+) minutes\. Read \*(.+)\*\.\n\n```python\n(.+?)\n```", re.S
 )
 
 
