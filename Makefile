@@ -72,7 +72,7 @@ test-browser: .venv/.browser  ## test the notebooks in JupyterLab, in a Chromium
 
 test-launch: .venv/.launch .venv/.browser  ## test lone notebooks, Binder's build, and a class on a JupyterHub
 	$(ONE) .venv/bin/python $(GROUPS) tests/launch
-	.venv/bin/python tests/launch/hub.py 2
+	$(ONE) .venv/bin/python tests/launch/hub.py
 
 test-teaching: .venv/.teach .venv/.grading .venv/.browser  ## test slides, hand-outs and assignments
 	$(ONE) .venv/bin/python $(GROUPS) tests/teaching
@@ -93,7 +93,7 @@ test-newest:  ## run all tests with the newest versions allowed
 	$(ONE) .venv-newest/bin/python $(TESTS)
 	$(ONE) .venv-newest/bin/python $(TESTS) tests/references
 	$(ONE) .venv-newest/bin/python $(GROUPS) tests/launch
-	.venv-newest/bin/python tests/launch/hub.py 2
+	$(ONE) .venv-newest/bin/python tests/launch/hub.py
 	$(ONE) .venv-newest/bin/python $(GROUPS) tests/teaching
 	$(call if_chromium,.venv-newest,$(ONE) .venv-newest/bin/python $(GROUPS) tests/browser)
 
