@@ -16,7 +16,7 @@ import sysconfig
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,24 +67,6 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Mistake:
-    """A known wrong answer.
-
-    wrong: the mistake as code, with the exercise's signature. message: whole sentences: what it
-    does, why that is wrong, what to do. read: "NN heading", where it is explained.
-    convention: whether others do this on purpose; the message then names who.
-    seen: where it was really made.
-    """
-
-    id: str
-    wrong: Callable
-    message: str
-    read: str
-    convention: bool = False
-    seen: str = ""
-
-
-@dataclass(frozen=True, eq=False)
 class Property:
     """What every right answer obeys. broken: a function of the answer; returns None, or how it is
     broken, in whole sentences with the numbers. read: "NN heading", where it is explained.
@@ -94,22 +76,28 @@ class Property:
     broken: Callable
     read: str
 
+    def of(self, change):
+        """The same, asked of what a function makes of an answer."""
+        return replace(self, broken=lambda f: self.broken(change(f)))
+
 
 def call(answer, *args):
     """The plain way to put an answer to work: call it."""
     return answer(*args)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Exercise:
     """What a learner writes, and how it is judged.
 
     name: as in check(name, …). arguments: names of its positional arguments. reference: a right
-    answer, whose source is the printed solution. cases: the simplest first. minutes: to write it.
-    parts: what it returns, when that is more than one thing. call: how an answer is put to work,
-    (answer, *args) -> the parts, where calling it is not enough, as for a class.
-    hints: from a nudge to nearly the answer. read: "NN heading", where it is explained.
-    remark: a function of a right answer that returns what is worth adding, or None.
+    answer. solution: its code, as printed. cases: the simplest first. minutes: to write it.
+    mistakes: known wrong answers, each with `id`, `wrong` (itself), `message`, `read` and
+    `convention`; `catalogue.Slip` says more. pairs: a function that returns (mistake, mistake, both
+    at once), one after the other. hints: from a nudge to nearly the answer. read: "NN heading",
+    where it is explained. parts: what it returns, when that is more than one thing. call: how an
+    answer is put to work, (answer, *args) -> the parts, where calling it is not enough, as for a
+    class. remark: a function of a right answer that returns what is worth adding, or None.
     """
 
     name: str
@@ -124,6 +112,8 @@ class Exercise:
     parts: tuple = ("the result",)
     call: Callable = call
     remark: Callable | None = None
+    pairs: Callable = tuple
+    solution: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,9 +154,13 @@ def diagnose(exercise, answer):
             try:
                 watch.start()
                 # What is under torch.compile: to compile it takes too long.
-                return _judge(exercise, getattr(answer, "_torchdynamo_orig_callable", answer))
+                verdict, got = _judge(
+                    exercise, getattr(answer, "_torchdynamo_orig_callable", answer)
+                )
             finally:
                 watch.stop()
+            two = _two_slips(exercise, verdict, got)
+            return verdict if two is None else two  # a Verdict is true only when it says "right"
         except TooLong as error:
             watch.stop()
             return Verdict(
@@ -180,19 +174,20 @@ def diagnose(exercise, answer):
 
 
 def _judge(exercise, answer):
+    """A Verdict, and what the answer did, input by input."""
     if answer is None or answer is ...:
-        return _not_attempted()
+        return _not_attempted(), []
     if (misfit := _misfit(exercise, answer)) is not None:
-        return misfit
+        return misfit, []
     want = _outcomes(exercise, exercise.reference)
     got = []
     for i, case in enumerate(exercise.cases):
         with undisturbed():
             got.append(_watch(exercise, answer, case, 0 if i else PRINTED))
     if _is_unwritten(answer, got[0].error):
-        return _not_attempted()
+        return _not_attempted(), got
     if all(map(_equal, got, want)):
-        return _right(exercise, answer)
+        return _right(exercise, answer), got
     for find in (
         _known_mistake,
         _changed_input,
@@ -202,9 +197,9 @@ def _judge(exercise, answer):
         _broken_property,
     ):
         verdict = find(exercise, answer, got, want)
-        if verdict is not None:  # a verdict is true only when it says "right"
-            return verdict
-    return _difference(exercise, got, want)
+        if verdict is not None:
+            return verdict, got
+    return _difference(exercise, got, want), got
 
 
 # --- What an answer does
@@ -220,8 +215,8 @@ class Trouble:
     bare: bool  # whether the answer itself raised it, without words
 
     def gist(self):
-        """What two errors of one mistake share: numbers and names of classes may differ."""
-        return self.kind, re.sub(r"\d+|'\w+' object", "", self.words)
+        """What two errors of one mistake share: numbers and names of what is theirs may differ."""
+        return self.kind, re.sub(r"\d+|'\w+' object|\S+\(\)", "", self.words)
 
 
 class Outcome(NamedTuple):
@@ -453,6 +448,32 @@ def _known_mistake(exercise, _, got, want):
             if like and _tells(theirs, at):
                 return _named(mistake, names[at] if len(returned) > 1 else "")
     return None
+
+
+def _two_slips(exercise, verdict, got):
+    """A verdict on a wrong answer without a name that does what two slips at once do, or None.
+
+    The first time this takes a second or two, so it is the last thing that is tried.
+    """
+    if verdict.status != "wrong" or verdict.mistake or not got or any(o.error for o in got):
+        return None
+    for one, other, both in exercise.pairs():
+        if not all(map(same, got[0].parts, _first(exercise, both).parts)):
+            continue
+        theirs = (_outcome(exercise, both, i) for i in range(len(got)))
+        if all(_equal(a, b) for a, b in zip(got, theirs, strict=True)):
+            first, second = (f"{slip.message}{reading(slip.read)}" for slip in (one, other))
+            said = f"Two things at once. First: {first} Second: {second}"
+            return Verdict("wrong", said, f"{one.id} + {other.id}")
+    return None
+
+
+@functools.cache
+def _first(exercise, function):
+    """What two slips at once do on the simplest input, gradients left out: kept, as there are
+    hundreds.
+    """
+    return _watch(exercise, function, exercise.cases[0]._replace(grad=False))
 
 
 def _names(exercise):

@@ -43,39 +43,19 @@ NORM_VARIANTS = (
 )
 VARIANTS = tuple(dict.fromkeys(FFN_VARIANTS + NORM_VARIANTS))
 
-# Mistakes of the exercises' catalogue, by the part of the model that they stand in.
+# Slips of the exercises' catalogue, by the part of the model that they stand in.
 MISTAKES = {
-    "norm": {
-        "R09": "sum of squares, not mean",
-        "R17": "no root",
-        "R01": "multiplies by the RMS",
-        "R10": "divides by the standard deviation",
-        "R02": "one statistic a sequence",
-        "R04": "mean over the tokens",
-        "R06": "no keepdim",
-        "R32": "weight not used",
-        "weight-added": "weight added",
-        "detached": "RMS without gradient",
-    },
-    "ffn": {
-        "G01": "SiLU on up",
-        "G02": "SiLU on the product",
-        "G05": "no SiLU",
-        "no-up": "up not used",
-        "G12": "no down projection",
-        "G14": "SiLU after down",
-        "softmax-tokens": "softmax over the tokens",
-    },
-    "block": {
-        "L01": "sums carry norm(x)",
-        "L06": "one norm in both places",
-        "no-norm2": "second norm left out",
-        "no-residual": "no residual sums",
-        "old-residual": "FFN added to the old x",
-    },
+    "norm": (
+        *("R09", "R17", "R01", "R10", "R02", "R04", "R06", "R32"),
+        *("weight-added", "detached"),
+    ),
+    "ffn": ("G01", "G02", "G05", "no-up", "G12", "G14", "softmax-tokens"),
+    "block": ("L01", "L06", "no-norm2", "no-residual", "old-residual"),
 }
 EXERCISES = {"norm": "rms_norm", "ffn": "swiglu_ffn", "block": "llama_block"}  # their homes
-MISTAKEN = tuple(LLAMA._replace(**{part: name}) for part in MISTAKES for name in MISTAKES[part])
+MISTAKEN = tuple(
+    LLAMA._replace(**{part: name}) for part, names in MISTAKES.items() for name in names
+)
 
 
 def norm_name(variant):

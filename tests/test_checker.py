@@ -8,14 +8,16 @@ import threading
 import time
 import warnings
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
 from course_utils import checker
-from course_utils.checker import Case, Exercise, Mistake, Property, Verdict, diagnose
+from course_utils.checker import Case, Exercise, Property, Verdict, diagnose
 
 READ = "99 Where is it said?"
 
@@ -31,21 +33,37 @@ def _big(f):
 
 
 X = torch.tensor([1.0, -2.0, 3.0])
-EXERCISE = Exercise(
+
+
+class Mistake(NamedTuple):
+    id: str
+    wrong: Callable
+    message: str
+    read: str = READ
+    convention: bool = False
+
+
+def exercise(name, arguments, reference, *cases, **rest):
+    rest = {"mistakes": (), "properties": (), "hints": ("Do.",), "minutes": 1, "read": READ} | rest
+    return Exercise(name=name, arguments=arguments, reference=reference, cases=cases, **rest)
+
+
+MISTAKES = (
+    Mistake("added", lambda x, by: x + by, "It adds. Multiply."),
+    Mistake("reversed", lambda x, by: -x * by, "That is the other sign.", convention=True),
+    Mistake("in-place", lambda x, by: x.mul_(by), "It writes into `x`. Make a new one."),
+    Mistake("raises", lambda x, by: x[7, 7, 7], "It looks too far."),
+)
+EXERCISE = exercise(
     "double",
     ("x", "by"),
     double,
-    (Case((X, 2.0), grad=True), Case((torch.zeros(2, 2), 3.0), "zeros"), Case((X.double(), -1.0))),
-    (
-        Mistake("added", lambda x, by: x + by, "It adds. Multiply.", READ),
-        Mistake("reversed", lambda x, by: -x * by, "That is the other sign.", READ, True),
-        Mistake("in-place", lambda x, by: x.mul_(by), "It writes into `x`. Make a new one.", READ),
-        Mistake("raises", lambda x, by: x[7, 7, 7], "It looks too far.", READ),
-    ),
-    (Property("not too big", _big, READ),),
-    ("Multiply.",),
-    2,
-    READ,
+    Case((X, 2.0), grad=True),
+    Case((torch.zeros(2, 2), 3.0), "zeros"),
+    Case((X.double(), -1.0)),
+    mistakes=MISTAKES,
+    properties=(Property("not too big", _big, READ),),
+    pairs=lambda: [(MISTAKES[0], MISTAKES[1], lambda x, by: -(x + by))],
 )
 
 
@@ -130,6 +148,11 @@ def test_a_listed_mistake_is_named_however_it_is_written():
     assert verdict.message == "It adds. Multiply. Read *Where is it said?* in notebook 99."
 
 
+def test_two_mistakes_at_once_are_two():
+    said = ("First: It adds. Multiply. Read", "Second: That is the other sign. Read")
+    says(lambda x, by: -by - x, "wrong", "Two things", *said, mistake="added + reversed")
+
+
 def test_another_convention_is_not_called_wrong():
     verdict = says(lambda x, by: x * (0 - by), "other convention", mistake="reversed")
     assert repr(verdict).startswith("◇ Other convention. That is the other sign.")
@@ -149,16 +172,13 @@ def test_a_pair_is_judged_part_by_part():
     def both(x):
         return x + 1, x * 2
 
-    pair = Exercise(
+    pair = exercise(
         "pair",
         ("x",),
         both,
-        (Case((X,), grad=True), Case((X.double(),))),
-        (Mistake("minus", lambda x: (x - 1, 2 * x), "It subtracts. Add.", READ),),
-        (),
-        ("Add.",),
-        1,
-        READ,
+        Case((X,), grad=True),
+        Case((X.double(),)),
+        mistakes=(Mistake("minus", lambda x: (x - 1, 2 * x), "It subtracts. Add."),),
         parts=("more", "twice"),
     )
     says(lambda x: [x + 1, x + x], "right", exercise=pair)
@@ -248,7 +268,7 @@ def test_numbers_may_be_of_any_kind_but_whole_where_whole_is_asked():
 
     kinds = [float, np.float64, torch.tensor, lambda v: np.array([v]), lambda v: torch.tensor([v])]
     for reference, wrong in ((half, "ten"), (count, 5.0)):
-        asked = Exercise("n", ("n",), reference, (Case((10,)),), (), (), ("Halve.",), 1, READ)
+        asked = exercise("n", ("n",), reference, Case((10,)))
         for kind in kinds[:4] if reference is half else [int, np.int64, torch.tensor]:
             says(lambda n, kind=kind, f=reference: kind(f(n)), "right", exercise=asked)
         says(lambda n, wrong=wrong: wrong, "wrong", exercise=asked)
@@ -267,7 +287,7 @@ class Awkward:
 
 def test_an_answer_may_return_what_cannot_even_be_compared_or_shown():
     says(lambda x, by: Awkward(), "wrong", "is an Awkward")
-    word = Exercise("w", ("x",), lambda x: "yes", (Case((1,)),), (), (), ("Say.",), 1, READ)
+    word = exercise("w", ("x",), lambda x: "yes", Case((1,)))
     says(lambda x: Awkward(), "wrong", "is an Awkward, expected 'yes'", exercise=word)
     says(lambda x: "yes" * 100, "wrong", " …, expected", exercise=word)
 
@@ -432,16 +452,12 @@ class Scaled(torch.nn.Module):
         return x * self.factor
 
 
-SCALED = Exercise(
+SCALED = exercise(
     "scaled",
     ("factor",),
     Scaled,
-    (Case((2.0,)), Case((3.0,))),
-    (),
-    (),
-    ("Multiply.",),
-    1,
-    READ,
+    Case((2.0,)),
+    Case((3.0,)),
     call=lambda answer, factor: answer(factor)(X),
 )
 

@@ -2,9 +2,13 @@
 
 import collections
 import contextlib
+import multiprocessing
 import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
+import torch
 from course import BANK, NOTEBOOKS, run
 from wrong_versions import CELLS, WRONG, change, in_place, layers
 
@@ -18,11 +22,77 @@ BROKEN_BY_CELLS = {sentence for sentences in CELLS.values() for sentence in sent
 FULL = os.environ.get("FULL")
 
 
-@pytest.fixture(scope="module")
-def right():
-    """What the notebooks claim with the library as it is, and which functions they rest on."""
+# --- in other processes, one notebook after another
+
+
+def _begin(path):
+    sys.path[:] = path
+    torch.set_num_threads(1)
+
+
+def _right(path):
     with pytest.MonkeyPatch.context() as patch:
-        return {path: run(path, patch, trace=True) for path in ALL}
+        record = run(path, patch, trace=True)
+    record.raised = list(map(repr, record.raised))  # not every exception can be sent on
+    return record
+
+
+def _wrong(name, path):
+    """Which sentences a wrong version makes false in a notebook, and how many cells raise."""
+    with pytest.MonkeyPatch.context() as patch, in_place(WRONG[name]):
+        record = run(path, patch)
+    return [sentence for sentence, held in record.claims.items() if not held], len(record.raised)
+
+
+def _in_other_words(path):
+    """What a notebook claims, and what its cells raise, with rms_norm's product turned round."""
+    product = "h * torch.rsqrt(mean_square + eps)", "torch.rsqrt(mean_square + eps) * h"
+    with pytest.MonkeyPatch.context() as patch, in_place({layers.rms_norm: [product]}):
+        record = run(path, patch)
+    return record.claims, list(map(repr, record.raised))
+
+
+def _wrong_cell(number, old, new):
+    """The claims of a notebook in which the text of one cell is changed."""
+    (path,) = (path for path in ALL if path.name.startswith(number))
+    with pytest.MonkeyPatch.context() as patch:
+        return run(path, patch, edit=(old, new)).claims
+
+
+def _until_noticed(name, paths):
+    """(notebook, what `_wrong` says), until one has noticed the version."""
+    found = []
+    for path in paths:
+        found.append((path, *_wrong(name, path)))
+        if not FULL and (found[-1][1] or found[-1][2]):
+            break
+    return found
+
+
+def _until_all_are_broken(path, names, unbroken):
+    """(version, what `_wrong` says), until no sentence of the notebook is left unbroken."""
+    found, unbroken = [], set(unbroken)
+    for name in names:
+        if not unbroken:
+            break
+        found.append((name, *_wrong(name, path)))
+        unbroken -= set(found[-1][1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """A process for each core, with nothing of this one but where it finds its modules."""
+    with ProcessPoolExecutor(
+        mp_context=multiprocessing.get_context("spawn"), initializer=_begin, initargs=(sys.path,)
+    ) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def right(processes):
+    """What the notebooks claim with the library as it is, and which functions they rest on."""
+    return dict(zip(ALL, processes.map(_right, ALL), strict=True))
 
 
 class Report:
@@ -36,43 +106,49 @@ class Report:
         self.noticed = set()  # by a notebook
 
     def resting(self, name):
-        """The notebooks that rest on the version's function, the quickest first."""
-        function, _ = WRONG[name]
-        paths = [path for path in ALL if function.__qualname__ in self.right[path].rests_on]
+        """The notebooks that rest on a function of the version, the quickest first."""
+        names = {function.__qualname__ for function in WRONG[name]}
+        paths = [path for path in ALL if names & self.right[path].rests_on]
         return sorted(paths, key=lambda path: self.right[path].seconds)
 
     def unbroken(self, path):
         broken = {sentence for false in self.false.values() for sentence in false}
         return set(self.right[path].claims) - BROKEN_BY_CELLS - broken
 
-    def run(self, name, path, patch):
-        if (name, path) in self.done:
-            return
-        function, pairs = WRONG[name]
-        with in_place(function, change(function, *pairs)):
-            record = run(path, patch)
-        false = [sentence for sentence, held in record.claims.items() if not held]
+    def add(self, name, path, false, raised):
         self.false[name] += false
-        self.raised[name] += len(record.raised)
+        self.raised[name] += raised
         self.done.add((name, path))
-        if path != BANK and (false or record.raised):
+        if path != BANK and (false or raised):
             self.noticed.add(name)
 
 
 @pytest.fixture(scope="module")
 def report(right):
-    made = Report(right)
-    with pytest.MonkeyPatch.context() as patch:
-        for name in WRONG:
-            for path in made.resting(name):
-                if FULL or (path != BANK and name not in made.noticed):
-                    made.run(name, path, patch)
-        own = sorted(WRONG, key=lambda name: len(made.resting(name)))  # its own functions first
-        for path in ALL:
-            for name in own:
-                if path in made.resting(name) and made.unbroken(path):
-                    made.run(name, path, patch)
-    return made
+    return Report(right)
+
+
+@pytest.fixture(scope="module")
+def noticed(report, processes):
+    """The report, after each version was run until a notebook noticed it."""
+    paths = [[p for p in report.resting(name) if FULL or p != BANK] for name in WRONG]
+    for name, found in zip(WRONG, processes.map(_until_noticed, WRONG, paths), strict=True):
+        for path, false, raised in found:
+            report.add(name, path, false, raised)
+    return report
+
+
+@pytest.fixture(scope="module")
+def broken(report, processes):
+    """The report, after each notebook was run until each of its sentences was false once."""
+    own = sorted(WRONG, key=lambda name: len(report.resting(name)))  # its own functions first
+    names = [[n for n in own if p in report.resting(n) and (n, p) not in report.done] for p in ALL]
+    unbroken = [report.unbroken(path) for path in ALL]
+    found = processes.map(_until_all_are_broken, ALL, names, unbroken)
+    for path, of_path in zip(ALL, found, strict=True):
+        for name, false, raised in of_path:
+            report.add(name, path, false, raised)
+    return report
 
 
 def test_the_notebooks_hold_as_they_are(right):
@@ -88,40 +164,38 @@ def test_each_sentence_is_claimed_once(right):
     assert [s for s, times in sentences.items() if times > 1] == []
 
 
+@pytest.mark.complete
 @pytest.mark.parametrize("name", WRONG)
-def test_each_wrong_version_is_noticed(name, report):
-    print(f"{report.raised[name]} cells raised; false: {'; '.join(report.false[name])}")
-    assert name in report.noticed, "no claim in the notebooks notices this mistake"
+def test_each_wrong_version_is_noticed(name, noticed):
+    print(f"{noticed.raised[name]} cells raised; false: {'; '.join(noticed.false[name])}")
+    assert name in noticed.noticed, "no claim in the notebooks notices this mistake"
 
 
-@pytest.mark.parametrize(("number", "old", "new"), CELLS)
-def test_each_wrong_cell_breaks_its_claims(number, old, new, monkeypatch):
-    (path,) = (path for path in ALL if path.name.startswith(number))
-    claims = run(path, monkeypatch, edit=(old, new)).claims
-    assert not any(claims[sentence] for sentence in CELLS[number, old, new])
+@pytest.fixture(scope="module")
+def cells(processes):
+    return dict(zip(CELLS, processes.map(_wrong_cell, *zip(*CELLS, strict=True)), strict=True))
 
 
-def test_each_claim_can_be_broken(report):
+@pytest.mark.complete
+@pytest.mark.parametrize("cell", CELLS)
+def test_each_wrong_cell_breaks_its_claims(cell, cells):
+    assert not any(cells[cell][sentence] for sentence in CELLS[cell])
+
+
+def test_each_claim_can_be_broken(broken):
     for path in ALL:
-        assert report.unbroken(path) == set(), f"nothing breaks these claims of {path.name}"
+        assert broken.unbroken(path) == set(), f"nothing breaks these claims of {path.name}"
 
 
-def test_a_right_version_is_not_noticed(right, monkeypatch):
+def test_a_right_version_is_not_noticed(right, processes):
     """The machinery itself breaks nothing: the same formula in other words passes everywhere."""
-    same = change(
-        layers.rms_norm,
-        ("h * torch.rsqrt(mean_square + eps)", "torch.rsqrt(mean_square + eps) * h"),
-    )
-    with in_place(layers.rms_norm, same):
-        for path in ALL:
-            record = run(path, monkeypatch)
-            assert record.claims == right[path].claims and not record.raised
+    for path, found in zip(ALL, processes.map(_in_other_words, ALL), strict=True):
+        assert found == (right[path].claims, [])
 
 
 def test_a_wrong_version_is_taken_back_even_after_an_error():
     before = layers.rms_norm.__code__, layers.rms_norm.__defaults__
-    wrong = change(layers.rms_norm, ("eps=1e-6", "eps=1e-5"))
-    with contextlib.suppress(RuntimeError), in_place(layers.rms_norm, wrong):
+    with contextlib.suppress(RuntimeError), in_place({layers.rms_norm: [("eps=1e-6", "eps=1e-5")]}):
         assert layers.rms_norm.__defaults__ == (None, 1e-5)
         raise RuntimeError
     assert (layers.rms_norm.__code__, layers.rms_norm.__defaults__) == before

@@ -5,6 +5,7 @@ import itertools
 import re
 
 import links
+import notes
 import pytest
 import refresh
 from course import NOTEBOOKS, ROOT, code_cells, markdown_cells, read, run, tags, texts
@@ -134,8 +135,8 @@ def test_one_title_with_the_notebooks_number_and_no_skipped_level(path):
 
 @each_notebook
 def test_the_pace_is_kept(path):
-    """Exercises have a measure of their own, below, and so have the speaker's notes."""
-    cells = [c for c in read(path).cells if not tags(c) & {"exercise", "help", "notes"}]
+    """Exercises have a measure of their own, below."""
+    cells = [c for c in read(path).cells if not tags(c) & {"exercise", "help"}]
     words = sum(len(c.source.split()) for c in cells if c.cell_type == "markdown")
     assert len(cells) <= 50 and words <= 1000
     for cell in code_cells(path)[1:]:  # the first is the setup cell
@@ -146,7 +147,7 @@ def test_the_pace_is_kept(path):
 def test_something_is_seen_within_the_first_words(path):
     words = 0
     for cell in read(path).cells:
-        if cell.cell_type == "markdown" and "notes" not in tags(cell):
+        if cell.cell_type == "markdown":
             words += len(cell.source.split())
         elif cell.get("outputs"):
             break
@@ -255,12 +256,12 @@ def test_each_number_in_prose_is_in_an_output_in_code_or_cited(path):
     cells = code_cells(path)
     evidence = "\n".join([*(c.source for c in cells), *(t for c in cells for t in texts(c))])
     cited = CITED.get(path.name, {})
-    prose = "\n".join(c.source for c in markdown_cells(path) if "notes" not in tags(c))
+    prose = "\n".join(c.source for c in markdown_cells(path))
     assert loose_numbers(prose, evidence, cited) == set()
-    notes = "\n".join(c.source for c in markdown_cells(path) if "notes" in tags(c))
+    said = "\n".join(note["words"] for note in notes.notes(path.name[:2]))
     asked = [call.args[2].value for cell in cells for call in calls(cell.source, "predict")]
     wrong = str([predictions.REASONS[name] for name in asked])  # the notes name wrong answers
-    assert loose_numbers(notes, evidence + prose + wrong) == set()
+    assert loose_numbers(said, evidence + prose + wrong) == set()
     assert set(cited) <= numbers(prose), "cited, but not in the prose"
 
 
@@ -365,7 +366,7 @@ HANDED_IN = {("00", "rms_norm"), ("07", "swiglu_packed")}
 
 def exercises_of(path):
     """(name, question, starter, help) of each exercise; the demonstration in 00 has no question."""
-    cells = [cell for cell in read(path).cells if "notes" not in tags(cell)]
+    cells = read(path).cells
     for i, cell in enumerate(cells):
         if cell.cell_type == "code" and (found := calls(cell.source, "check")):
             yield found[0].args[0].value, cells[i - 1], cell, cells[i + 1]

@@ -76,7 +76,7 @@ def test_it_keeps_a_rule_of_the_notebooks(rule):
 def test_it_opens_with_a_title_the_setup_and_all_imports():
     title, setup, intro, imports = read(BANK).cells[:OPENING]
     assert title.source.startswith("# Question bank\n\n")
-    assert tags(setup) == {"setup"} and tags(intro) == {"notes"} and tags(imports) == {"answer"}
+    assert tags(setup) == {"setup"} and tags(intro) == {"reply"} and tags(imports) == {"answer"}
     assert all(isinstance(n, ast.Import | ast.ImportFrom) for n in ast.parse(imports.source).body)
     for q in QUESTIONS:
         assert "import " not in q.answer.source, q.number

@@ -1,4 +1,4 @@
-"""Each notebook is a lecture too: its slides, what is asked before what is told, and the notes.
+"""Each notebook is a lecture too: its slides, what is asked before what is told, and docs/notes.
 
 That the slides fit the screen is tested where they are shown, in tests/teaching.
 """
@@ -9,47 +9,47 @@ import re
 from dataclasses import dataclass, field
 
 import nbformat
+import notes
 import pytest
 from course import NOTEBOOKS, ROOT, read, tags
-from lecture import slide_type
-from test_notebooks import calls, each_notebook
+from notes import slide_type
+from test_notebooks import AMERICAN, calls, each_notebook
 
 from course_utils import exercises, predictions
 
-KINDS = {"slide", "subslide", "fragment", "notes", "skip"}
-NOTES = re.compile(
-    r"<details><summary>In class · (1 minute|[2-9] minutes|\d\d minutes)</summary>\n\n"
-    r"(\*\*Ask:\*\* .+\n\n)?(\*\*Likely:\*\* .+\n\n)?(\*\*Then:\*\* .+\n\n)?</details>"
-)
+KINDS = {"slide", "subslide", "fragment", "skip"}
+NOTES = {note["cell"]: note for note in notes.notes()}
 
 
 @dataclass
 class Slide:
-    """What is on the screen at once: a slide, or one below it, with its fragments and notes."""
+    """What is on the screen at once: a slide, or one below it, with its fragments."""
 
     kind: str
-    cells: list = field(default_factory=list)  # with the notes, without what is skipped
+    cells: list = field(default_factory=list)  # without what is skipped
 
     @property
-    def notes(self):
-        return [cell for cell in self.cells if slide_type(cell) == "notes"]
+    def note(self):
+        return NOTES.get(self.cells[0].id)
 
     @property
     def code(self):
         return [cell for cell in self.cells if cell.cell_type == "code"]
 
+    def calls(self, name):
+        return [call for cell in self.code for call in calls(cell.source, name)]
+
     @property
     def minutes(self):
-        """As its notes say; without notes one, which the title and the last slide do not take."""
-        if self.notes or self.kind == "slide":
-            return sum(int(NOTES.fullmatch(cell.source)[1].split()[0]) for cell in self.notes)
-        return 1
+        """As its note says; without one it is 1, which the title and the last slide do not take."""
+        return int(self.note["minutes"].split()[0]) if self.note else int(self.kind == "subslide")
 
     def asks(self):
         """Is there something for the room to do: a prediction, an explorer, a quiz, an exercise?"""
-        called = any(calls(c.source, name) for c in self.code for name in ("predict", "check"))
-        return called or any(
-            "_explorer(" in cell.source or "## Quiz" in cell.source for cell in self.cells
+        return (
+            self.calls("predict")
+            or self.calls("check")
+            or any("_explorer(" in cell.source or "## Quiz" in cell.source for cell in self.cells)
         )
 
 
@@ -73,7 +73,6 @@ def test_each_cell_has_its_place_in_the_lecture(path):
     for cell in read(path).cells:
         assert set(cell.metadata.slideshow) == {"slide_type"}
         assert slide_type(cell) in KINDS, cell.source
-        assert ("notes" in tags(cell)) == (slide_type(cell) == "notes"), cell.source
         if "exercise" in tags(cell):
             assert slide_type(cell) in ("subslide", "fragment"), cell.source
         if tags(cell) & {"setup", "help"} or "recap()" in cell.source:
@@ -117,9 +116,8 @@ def test_a_prediction_comes_after_its_question_and_before_its_answer(path):
         for cell in slide.code:
             if calls(cell.source, "predict"):
                 at = shown.index(cell)
-                before = [c for c in shown[:at] if slide_type(c) != "notes"]
                 assert slide.cells[0].cell_type == "markdown" and "?" in slide.cells[0].source
-                assert slide_type(cell) == "fragment" and before[-1] in slide.cells
+                assert slide_type(cell) == "fragment" and shown[at - 1] in slide.cells
                 answer = next(c for c in shown[at + 1 :] if c.cell_type == "code")
                 assert "answer" in tags(answer) and slide_type(answer) != "skip"
     asked = [c for c in read(path).cells if c.cell_type == "code" and calls(c.source, "predict")]
@@ -130,7 +128,7 @@ def test_a_prediction_comes_after_its_question_and_before_its_answer(path):
 def test_what_answers_waits_for_a_key(path):
     for slide in slides(read(path).cells):
         for cell in slide.cells[1:]:
-            assert slide_type(cell) in ("fragment", "notes"), cell.source
+            assert slide_type(cell) == "fragment", cell.source
 
 
 @each_notebook
@@ -140,35 +138,86 @@ def test_solutions_are_not_shown(path):
             assert slide_type(cell) == "skip"
 
 
-@each_notebook
-def test_notes_say_what_to_ask_and_how_long_it_takes(path):
-    for slide in slides(read(path).cells):
-        for cell in slide.notes:
-            assert NOTES.fullmatch(cell.source), cell.source
-            assert "**Ask:**" in cell.source or "**Then:**" in cell.source
-            assert len(cell.source.split()) <= 70, cell.source
-            assert "$" not in cell.source, "not everywhere drawn within <details>"
-            assert cell == slide.cells[1], "right after what they are about"
-        assert len(slide.notes) <= 1
+# --- the notes
+
+
+def without_slide(found, cells):
+    """Notes that have lost their slide: none begins with their cell, or it has other words now."""
+    words = {slide.cells[0].id: slide.cells[0].source for slide in slides(cells)}
+    return [n[0] for n in found if n["slide"] not in words.get(n["cell"], "")]
 
 
 @each_notebook
-def test_each_slide_of_the_short_path_has_notes_and_each_question_too(path):
+def test_each_note_has_its_slide_in_the_order_of_the_slides(path):
+    cells, found = read(path).cells, notes.notes(path.name[:2])
+    title = cells[0].source.partition("\n")[0][2:]
+    text = (notes.FOLDER / f"{path.name[:2]}.md").read_text(encoding="utf-8")
+    assert text.startswith(f"# [{title}](../../notebooks/{path.name})\n\n## ")
+    assert not without_slide(found, cells), f"in docs/notes/{path.name[:2]}.md"
+    shown = [slide.cells[0].id for slide in slides(cells) if slide.note]
+    assert [note["cell"] for note in found] == shown
+
+
+def test_a_note_that_has_lost_its_slide_is_found():
+    cells, found = read(NOTEBOOKS[0]).cells, notes.notes("00")
+    assert without_slide(found, cells) == []
+    cells.remove(next(cell for cell in cells if cell.id == found[0]["cell"]))
+    next(cell for cell in cells if cell.id == found[1]["cell"]).source = "Other words"
+    assert without_slide(found, cells) == [found[0][0], found[1][0]]
+
+
+@each_notebook
+def test_notes_say_in_a_few_words_what_to_do(path):
+    for words in [note["words"] for note in notes.notes(path.name[:2])]:
+        assert "**Ask:**" in words or "**Then:**" in words
+        assert len(re.sub(r"\*\*They answer:.*", "", words).split()) <= 64, words
+        assert not re.search(AMERICAN, re.sub("`[^`]*`", "", words)), words
+
+
+@each_notebook
+def test_each_slide_of_the_short_path_has_a_note_and_each_question_too(path):
     shown = slides(read(path).cells)
     for slide in shown[1:-1]:
         if slide.kind == "slide" or slide.asks():
-            assert slide.notes, slide.cells[0].source
-    assert not shown[-1].notes
+            assert slide.note, slide.cells[0].source
+    assert not shown[-1].note
 
 
 @each_notebook
-def test_the_notes_of_a_prediction_know_a_likely_wrong_answer(path):
+def test_a_note_knows_likely_wrong_answers(path):
+    """Those of its slide's predictions, and those to ask back, also of exercises."""
+    asked_back = 0
     for slide in slides(read(path).cells):
-        asked = [call for cell in slide.code for call in calls(cell.source, "predict")]
-        for call in asked:
-            wrong = predictions.REASONS[ast.literal_eval(call.args[2])]
-            likely = slide.notes[0].source.partition("**Likely:**")[2]
-            assert any(str(guess) in likely for guess in wrong), (likely, [*wrong])
+        words, known = slide.note["words"] if slide.note else "", []
+        for call in slide.calls("predict"):
+            wrong = [*map(str, predictions.REASONS[ast.literal_eval(call.args[2])])]
+            likely = re.search(r"\*\*Likely:.*", words)[0]
+            assert any(guess in likely for guess in wrong), (likely, wrong)
+            known += wrong
+        for call in slide.calls("check"):
+            exercise = exercises.load(ast.literal_eval(call.args[0]))
+            known += [mistake.id for mistake in exercise.mistakes]
+        answers = re.findall(r"\*\*They answer:\*\* .*`(.+)`\. \*\*Ask back:", words)
+        assert len(answers) == words.count("**They answer:") and {*answers} <= {*known}, words
+        asked_back += len(answers)
+    assert asked_back >= 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("3 minutes", "1 minutes"),
+        (" · 3 minutes", ""),
+        ("**Ask:** who?\n\n**Then:** run.", "**Then:** run.\n\n**Ask:** who?"),
+        ("**Ask:** who?", "Who?"),
+        ("**Then:**", "**They answer:** `2`.\n\n**Then:**"),
+    ],
+)
+def test_a_note_of_another_form_is_named(old, new):
+    text = "## A slide\n\n`0a` · 3 minutes\n\n**Ask:** who?\n\n**Then:** run.\n"
+    assert notes.parsed(text)
+    with pytest.raises(ValueError, match="A slide"):
+        notes.parsed(text.replace(old, new))
 
 
 # --- the paths that docs/teaching.md offers
@@ -189,6 +238,7 @@ def test_the_paths_take_the_minutes_of_their_notes():
     found = rows()
     titles = [read(path).cells[0].source.partition("\n")[0][2:] for path in NOTEBOOKS]
     assert [*found] == titles
+    assert len([*notes.FOLDER.iterdir()]) == len(NOTEBOOKS), "notes of no notebook"
     for path, title in zip(NOTEBOOKS, titles, strict=True):
         short = sum(slide.minutes for slide in short_path(read(path).cells))
         whole = sum(slide.minutes for slide in slides(read(path).cells))
@@ -197,52 +247,3 @@ def test_the_paths_take_the_minutes_of_their_notes():
     sums = [sum(row[i] or 0 for row in found.values()) for i in range(3)]
     assert f"| together | {sums[0]} | {sums[1]} | {sums[2]} |" in GUIDE.read_text(encoding="utf-8")
     assert sums[0] <= 40 and sums[1] <= 100, "no time for questions, and in two hours for a break"
-
-
-def sections():
-    """The guide's section on each notebook: number -> title, goals, and rows of answers."""
-    text = GUIDE.read_text(encoding="utf-8")
-    found = {}
-    for title, body in re.findall(r"^### (\d\d · .+)\n((?:(?!^#).*\n)*)", text, re.M):
-        lines = body.splitlines()
-        rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
-        goals = [line for line in lines if line.startswith("- ")]
-        found[title[:2]] = title, goals, rows[1:]  # without the table's head
-    return found
-
-
-@each_notebook
-def test_the_guide_has_the_notebooks_goals(path):
-    source = read(path).cells[0].source.splitlines()
-    title, goals, _ = sections()[path.name[:2]]
-    assert source[0] == f"# {title}"
-    assert goals == [line for line in source if line.startswith("- ")]
-
-
-@each_notebook
-def test_the_guides_answers_are_known_mistakes_of_its_notebook(path):
-    _, _, rows = sections()[path.name[:2]]
-    source = "\n".join(cell.source for cell in read(path).cells)
-    assert len(rows) >= 3
-    for asked, answer, back in rows:
-        name, wrong = asked.strip("`"), answer.split("`")[-2]
-        assert f'"{name}"' in source, name
-        if asked.startswith("`"):
-            assert wrong in [mistake.id for mistake in exercises.load(name).mistakes]
-        else:
-            assert wrong in map(str, predictions.REASONS[name])
-        assert back.endswith(("?", ".")), back
-
-
-@pytest.mark.parametrize(
-    "notes",
-    [
-        "<details><summary>In class · 3 minutes</summary>\n\n**Ask:** who?\n\n</details>\n",
-        "<details><summary>In class · 1 minutes</summary>\n\n**Ask:** who?\n\n</details>",
-        "<details><summary>In class · 3 minutes</summary>\n**Ask:** who?\n</details>",
-        "<details><summary>In class</summary>\n\n**Ask:** who?\n\n</details>",
-        "**Ask:** who?",
-    ],
-)
-def test_notes_of_another_form_are_found(notes):
-    assert not NOTES.fullmatch(notes)

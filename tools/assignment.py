@@ -109,8 +109,7 @@ def _starter(cell):
 def solution(task):
     """The printed solution of a task, with what it needs besides GIVEN, under the answer's name."""
     exercise = exercises.load(task.name)
-    code = exercises.solution(exercise)
-    nodes = list(ast.walk(ast.parse(code)))
+    nodes = list(ast.walk(ast.parse(exercise.solution)))
     home = vars(sys.modules[exercise.reference.__module__])
     used = {node.id for node in nodes if isinstance(node, ast.Name)} & set(home)
     own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
@@ -118,7 +117,7 @@ def solution(task):
     needed = sorted(used - own - set(GIVEN))
     imports = "".join(f"from {home[name].__module__} import {name}\n" for name in needed)
     gap = "\n\n" if imports else ""
-    return f"{imports}{gap}{code}\n\n\n{task.answer} = {exercise.reference.__name__}"
+    return f"{imports}{gap}{exercise.solution}\n\n\n{task.answer} = {exercise.reference.__name__}"
 
 
 def given(task):

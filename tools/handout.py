@@ -2,11 +2,11 @@
 
 Into the folder `handout`:
 
-    student/NN_name.ipynb   to work in: no outputs, hints, solutions or speaker's notes. It runs in
-                            the place of the course's own, or where course_utils is installed
+    student/NN_name.ipynb   to work in: no outputs, hints or solutions. It runs in the place of
+                            the course's own, or where course_utils is installed
     student/NN_name.html    to follow a lesson: figures and outputs, and room to guess; no answers
     student/NN_name.pdf     the same on paper, if there is a Chromium
-    teacher/NN_name.html    everything, nothing folded, and .pdf
+    teacher/NN_name.html    everything, nothing folded, with docs/notes, and .pdf
 
 Only a lesson, in the folder `notebooks`, is one to work in: the question bank is printed.
 
@@ -32,6 +32,7 @@ from latex2mathml.converter import convert
 from nbconvert import HTMLExporter, NotebookExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbconvert.preprocessors import ClearOutputPreprocessor, TagRemovePreprocessor
+from notes import with_notes
 from refresh import NOTEBOOKS, QUESTIONS, ROOT
 
 FOLDER = ROOT / "handout"
@@ -47,7 +48,7 @@ FOOTER = """
 
 # --- what is in it
 
-FOR_TEACHERS = ("notes", "help", "ours", "reply")  # tags of cells that no learner gets
+FOR_TEACHERS = ("help", "ours", "reply")  # tags of cells that no learner gets
 
 
 def to_work_in(notebook):
@@ -66,7 +67,7 @@ def to_follow(notebook):
 
 def to_teach(notebook):
     """The teacher's page as HTML."""
-    whole = page(notebook, with_the_way, to_fill_in=False)
+    whole = page(notebook, with_notes, to_fill_in=False)
     return whole.replace("<details>", "<details open>")
 
 
@@ -83,21 +84,6 @@ def without_summary(notebook, resources):
         for cell in notebook.cells
         if cell.source and cell.source.strip() != "from course_utils import recap"
     ]
-    return notebook, resources
-
-
-def with_the_way(notebook, resources):
-    """Write into each of the speaker's notes which keys lead there, and the minutes so far."""
-    key, short, whole = "→", 0, 0
-    for cell in notebook.cells:
-        kind = cell.metadata.get("slideshow", {}).get("slide_type")
-        key = {"slide": "→", "subslide": "Space"}.get(kind, key)
-        found = re.search(r"<summary>In class · (\d+) minutes?", cell.source)
-        if kind == "notes" and found:
-            short, whole = short + int(found[1]) * (key == "→"), whole + int(found[1])
-            so_far = f"{short} so far" if key == "→" else f"{whole} so far, with all above"
-            cell.source = cell.source.replace("In class", f"In class · {key}", 1)
-            cell.source = cell.source.replace("</summary>", f" ({so_far})</summary>", 1)
     return notebook, resources
 
 

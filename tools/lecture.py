@@ -1,13 +1,13 @@
 """Show a notebook as slides in JupyterLab: python tools/lecture.py [03] [--option ...]
 
-The slides are copies of the notebooks, in a folder that goes when JupyterLab ends: predictions are
-unanswered, two lectures do not disturb each other, and the speaker's notes are left out, for which
-jupyterlab-deck shows an empty slide. JupyterLab gets settings for a projector, in that folder too:
-nobody's own ones change.
+The slides are copies of the notebooks, in a folder that goes when JupyterLab ends: predictions stay
+unanswered, and two lectures do not disturb each other. JupyterLab gets settings for a projector, in
+that folder too: nobody's own ones change.
 """
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +15,6 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-import nbformat
 from chromium import own_folders
 from refresh import NOTEBOOKS, ROOT
 
@@ -98,26 +97,15 @@ Ctrl+C, twice     here: the end
 """
 
 
-def slides(path):
-    """The notebook as it is shown: without the cells of the speaker's notes."""
-    notebook = nbformat.read(path, as_version=4)
-    notebook.cells = [cell for cell in notebook.cells if slide_type(cell) != "notes"]
-    return notebook
-
-
-def slide_type(cell):
-    return cell.metadata.get("slideshow", {}).get("slide_type")
-
-
 def lessons():
     """number -> path of its notebook."""
     return {path.name[:2]: path for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))}
 
 
 def copies(folder):
-    """Write the slides of all notebooks: their links lead to one another."""
+    """Copy all notebooks: their links lead to one another."""
     for path in lessons().values():
-        nbformat.write(slides(path), folder / path.name)
+        shutil.copy(path, folder)
 
 
 def main(arguments):

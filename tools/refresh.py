@@ -29,6 +29,7 @@ METADATA = {
 FOLDED = {  # by a cell's tag; JupyterLab unfolds what it runs
     "answer": {"outputs_hidden": True, "source_hidden": True},  # to a prediction or a quiz
     "ours": {"source_hidden": True},  # answers the exercise above it
+    "setup": {"source_hidden": True},  # where it installs something, its output says what
 }
 CELL_METADATA = {"tags", "slideshow", "jupyter"}
 

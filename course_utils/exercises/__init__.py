@@ -1,15 +1,13 @@
 """The exercises: `check("rms_norm", my_rms_norm)` says whether an answer is right, or which mistake
 it is; `help_with("rms_norm")` shows hints and a solution, folded.
 
-One file per topic holds references that the library does not need itself, inputs, properties,
-mistakes and hints. `python -m course_utils.exercises` prints all mistakes and what is said of them.
+What is said of an exercise stands in `<its name>.md`: a right answer, hints, and the known wrong
+answers with their replies (`..catalogue` reads it). A Python file per topic holds what only code
+can say: inputs, how an answer is put to work, and what every right answer obeys.
 """
 
-import ast
 import difflib
 import importlib
-import inspect
-import sys
 
 from ..checker import diagnose
 from ..guard import undisturbed
@@ -65,46 +63,8 @@ def help_with(name):
     count = len(exercise.hints)
     titles = [f"Hint {i} of {count}" if count > 1 else "A hint" for i in range(1, count + 1)]
     blocks = list(zip(titles, exercise.hints, strict=True))
-    code = solution(exercise)
-    folded = [*blocks, ("A solution", f"```python\n{code}\n```")]
+    folded = [*blocks, ("A solution", f"```python\n{exercise.solution}\n```")]
     markdown(
         "\n\n".join(f"<details><summary>{t}</summary>\n\n{b}\n\n</details>" for t, b in folded),
-        "\n".join(f"{t}: {b}" for t, b in [*blocks, ("A solution", f"\n{code}")]),
+        "\n".join(f"{t}: {b}" for t, b in [*blocks, ("A solution", f"\n{exercise.solution}")]),
     )
-
-
-def solution(exercise):
-    """The reference's own source as text, without checks of arguments, and with the functions of
-    its file that it calls. Public docstrings are left out; a private one says why it is there.
-    """
-    home = vars(sys.modules[exercise.reference.__module__])
-    shown, waiting = {}, [exercise.reference.__name__]
-    while waiting:
-        name = waiting.pop(0)
-        own = getattr(home.get(name), "__module__", None) == exercise.reference.__module__
-        if name not in shown and own:
-            shown[name] = _without_checks(inspect.getsource(home[name]))
-            calls = [n.func for n in ast.walk(ast.parse(shown[name])) if isinstance(n, ast.Call)]
-            waiting += [called.id for called in calls if isinstance(called, ast.Name)]
-    return "\n\n\n".join(shown.values())
-
-
-def _without_checks(source):
-    """A function's source lines, comments and all, but for what only raises or describes."""
-    dropped = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.stmt) and _is_check(node, source.startswith("def _")):
-            dropped |= set(range(node.lineno, node.end_lineno + 1))
-    lines = source.rstrip().splitlines()
-    return "\n".join(line for number, line in enumerate(lines, 1) if number not in dropped)
-
-
-def _is_check(node, private=False):
-    """A public docstring, a call of `_check…`, or an `if` or `for` with nothing else in it."""
-    if isinstance(node, ast.Expr):
-        called = getattr(getattr(node.value, "func", None), "id", "")
-        words = isinstance(node.value, ast.Constant) and not private
-        return words or called.startswith("_check")
-    if isinstance(node, ast.If | ast.For):
-        return not node.orelse and all(map(_is_check, node.body))
-    return isinstance(node, ast.Raise)

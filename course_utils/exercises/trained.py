@@ -36,13 +36,14 @@ def mistake_table(records):
     }
     right, rows = records.compared(LLAMA), []
     for part, names in MISTAKES.items():
-        for name, words in names.items():
-            wrong = mistake(EXERCISES[part], name).wrong
+        for name in names:
+            slip = mistake(EXERCISES[part], name)
+            wrong = slip.wrong
             caught = outcome(lambda w=wrong, p=part: w(x, *rest[p]), x) in ("error", "other shape")
             ahead = not caught and _apart(wrong(x, *rest[part]), wrong(later, *rest[part]))
             trained = records.select(LLAMA._replace(**{part: name}))
             losses = [verdict(trained, right, step) for step in (100, 400)]
-            rows.append(Row(words, "caught" if caught else "pass", *losses, ahead))
+            rows.append(Row(slip.title, "caught" if caught else "pass", *losses, ahead))
     return rows
 
 

@@ -13,6 +13,7 @@ from course_utils.exercises import load, solution
 
 pytest.importorskip("ziamath", reason="the handouts need ziamath: make test-teaching")
 import handout
+import notes
 from bs4 import BeautifulSoup
 from fontTools.ttLib import TTFont
 from refresh import client
@@ -32,7 +33,7 @@ def telling(notebook):
         exercise = load(name)
         lines |= {line.partition("  #")[0].strip() for line in solution(exercise).splitlines()}
         lines |= {plain(hint) for hint in exercise.hints}
-    others = [cell for cell in notebook.cells if not tags(cell) & {"help", "ours", "notes"}]
+    others = [cell for cell in notebook.cells if not tags(cell) & {"help", "ours"}]
     elsewhere = "\n".join(cell.source for cell in others)
     return {line for line in lines if len(line) >= SHORTEST and line not in elsewhere}
 
@@ -104,7 +105,7 @@ def test_the_students_notebook_has_no_outputs_and_nothing_for_the_teacher(notebo
     student = nbformat.reads(handout.to_work_in(notebook), as_version=4)
     nbformat.validate(student)
     assert not [cell for cell in student.cells if cell.get("outputs")]
-    assert not [cell for cell in student.cells if tags(cell) & {"help", "notes"}]
+    assert not [cell for cell in student.cells if "help" in tags(cell)]
     kept = [source for source in sources(notebook) if "predict(" in source]
     assert [source for source in sources(student) if "predict(" in source] == kept
 
@@ -133,15 +134,7 @@ def test_a_page_has_the_notebooks_title_and_is_small(notebook):
 # --- made notebooks
 
 
-def test_notes_are_the_teachers():
-    notebook = made(markdown("<details><summary>In class</summary>\n\nAsk twice.\n", "notes"))
-    assert "Ask twice." not in handout.to_work_in(notebook) + handout.to_follow(notebook)
-    page = BeautifulSoup(handout.to_teach(notebook), "html.parser")
-    assert "Ask twice." in page.select_one(".celltag_notes").text
-    assert page.details.has_attr("open")
-
-
-@pytest.mark.parametrize("tag", ["ours", "help", "notes", "reply"])
+@pytest.mark.parametrize("tag", ["ours", "help", "reply"])
 def test_what_answers_is_the_teachers(tag):
     notebook = made(markdown("It is 42.", tag), code("print(1)"))
     assert "It is 42." not in handout.to_work_in(notebook) + handout.to_follow(notebook)
@@ -163,21 +156,21 @@ def test_the_list_of_claims_is_not_on_paper():
     assert "Kept." in page and "What holds" not in page and "recap" not in page
 
 
-def test_the_notes_say_which_keys_lead_there_and_how_long_it_took():
-    def cell(kind, minutes=None):
-        note = f"<details><summary>In class · {minutes} minutes</summary>\n\nAsk.\n\n</details>"
-        made = markdown(note if minutes else "A slide")
-        made.metadata["slideshow"] = {"slide_type": kind}
-        return made
-
-    cells = cell("slide"), cell("notes", 2), cell("subslide"), cell("notes", 3)
-    notebook = made(*cells, cell("slide"), cell("notes", 4))
-    said = BeautifulSoup(handout.to_teach(notebook), "html.parser").select("summary")
-    assert [one.text for one in said] == [
-        "In class · → · 2 minutes (2 so far)",
-        "In class · Space · 3 minutes (5 so far, with all above)",
-        "In class · → · 4 minutes (6 so far)",
-    ]
+def test_notes_are_the_teachers_and_say_the_keys_and_the_time(tmp_path, monkeypatch):
+    cells = [markdown(f"A {kind}") for kind in ("slide", "fragment", "subslide", "slide")]
+    for cell in cells:
+        cell.metadata["slideshow"] = {"slide_type": cell.source[2:]}
+    minutes = zip([cells[0], *cells[2:]], (2, 3, 4), strict=True)
+    text = [f"## A\n\n`{cell.id}` · {m} minutes\n\n**Ask:** Who?\n\n" for cell, m in minutes]
+    (tmp_path / "42.md").write_text("".join(text), encoding="utf-8")
+    monkeypatch.setattr(notes, "FOLDER", tmp_path)
+    page = BeautifulSoup(handout.to_teach(made(*cells)), "html.parser")
+    shown = [one.text.strip().removesuffix("\nAsk: Who?") for one in page.select(".jp-Cell")[1:]]
+    assert shown[:3] == ["A slide", "In class · → · 2 minutes (2 so far)", "A fragment"]
+    assert shown[4] == "In class · Space · 3 minutes (5 so far, with all above)"
+    assert shown[6] == "In class · → · 4 minutes (6 so far)"
+    assert page.text.count("Who?") == 3
+    assert "Who?" not in handout.to_work_in(made(*cells)) + handout.to_follow(made(*cells))
 
 
 def test_there_is_room_for_a_guess_on_the_students_page_alone():

@@ -15,18 +15,19 @@ import nbformat
 import pytest
 import refresh
 from course import NOTEBOOKS, OPENED_ONCE, ROOT, read
+from notes import slide_type
 from test_slides import short_path, slides
 
 pytest.importorskip("jupyterlab_deck", reason="the slides need jupyterlab-deck: make test-teaching")
 
 
 def odd():
-    """A slide that is too high, notes left in, a line that is too long, and a name bound twice."""
+    """A slide that is too high, a line that is too long, and a name bound twice."""
     notebook = nbformat.v4.new_notebook(metadata=refresh.METADATA)
     high, line = "a line\n\n" * 20, f"'{'long' * 50}'"
-    notebook.cells = [nbformat.v4.new_markdown_cell(text) for text in (high, "Ask the room.")]
+    notebook.cells = [nbformat.v4.new_markdown_cell(high)]
     notebook.cells += [nbformat.v4.new_code_cell(code) for code in (line, "a = 1", "a", "a = 2")]
-    kinds = ("slide", "notes", "slide", "slide", "fragment", "skip")
+    kinds = ("slide", "slide", "slide", "fragment", "skip")
     for cell, kind in zip(notebook.cells, kinds, strict=True):
         cell.metadata["slideshow"] = {"slide_type": kind}
     return notebook
@@ -50,7 +51,7 @@ def talk(request, open_slides):
     opened = open_slides(request.param.stem)
     deck = chromium.ShownDeck(opened)
     deck.run_all()
-    deck.cells = lecture.slides(request.param).cells
+    deck.cells = read(request.param).cells
     deck.walked = [*deck.walk("Space")]
     yield opened, deck
     assert opened.errors() == opened.complaints == opened.requests == []
@@ -62,7 +63,7 @@ def test_space_shows_every_slide_in_order_and_nothing_else(talk):
     met = []
     for shown in deck.walked:
         met += [i for i in shown["seen"] if i not in met]
-    kinds = [lecture.slide_type(cell) for cell in deck.cells]
+    kinds = [slide_type(cell) for cell in deck.cells]
     assert met == [i for i, kind in enumerate(kinds) if kind != "skip"]
 
 
@@ -72,11 +73,6 @@ def test_each_slide_fits_the_screen(talk):
     assert len(whole) == len(slides(deck.cells))
     for shown in whole:
         assert shown["beyond"] <= 1 and not shown["cut"], shown
-
-
-def test_no_note_is_on_a_slide(talk):
-    opened, _ = talk
-    assert "In class ·" not in opened.page.locator(".jp-Notebook").inner_text()
 
 
 def test_arrows_take_the_short_path_and_home_goes_back(talk):
@@ -131,7 +127,7 @@ def at_a_prediction(open_slides):
     opened = open_slides(NOTEBOOKS[1].stem)
     deck = chromium.ShownDeck(opened)
     deck.run_all()
-    cells = lecture.slides(NOTEBOOKS[1]).cells
+    cells = read(NOTEBOOKS[1]).cells
     at = next(i for i, cell in enumerate(cells) if "\npredict(" in cell.source)
     shown = next(shown for shown in deck.walk("Space") if shown["active"] == at)
     assert shown["waiting"], "the answer is seen before the guess"
@@ -189,13 +185,6 @@ def test_what_does_not_fit_is_found(odd_deck):
     assert odd_deck.press("ArrowRight")["cut"]
 
 
-def test_the_plugin_shows_nothing_for_notes_and_stays_there(odd_deck):
-    """Why lecture.copies leaves them out."""
-    shown = odd_deck.press("Shift+Enter")
-    assert shown["active"] == 1 and shown["seen"] == []
-    assert odd_deck.press("ArrowRight") == shown
-
-
 def test_a_cell_that_is_run_again_finds_the_values_of_its_place(odd_deck):
     odd_deck.run_all()
     for _ in range(3):
@@ -207,13 +196,6 @@ def test_a_cell_that_is_run_again_finds_the_values_of_its_place(odd_deck):
 
 
 # --- the command
-
-
-def test_the_slides_are_copies_without_notes(tmp_path):
-    lecture.copies(tmp_path)
-    for notebook in NOTEBOOKS:
-        kept = [c for c in read(notebook).cells if lecture.slide_type(c) != "notes"]
-        assert read(tmp_path / notebook.name).cells == kept
 
 
 @pytest.mark.parametrize("arguments", [["77"], ["03", "04"], ["--no-browser", "03"]])
