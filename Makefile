@@ -32,6 +32,10 @@ VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 TESTS := -m pytest -n $(WORKERS) --dist=loadfile
 GROUPS := -m pytest -n $(WORKERS) --dist=loadgroup
 LESSONS := notebooks docs
+# Each computes with one thread, so that nothing depends on the number of cores. Where there are more
+# of them, those that wait sleep: awake they would keep the other worker from its core.
+ONE := OMP_NUM_THREADS=1
+MORE := OMP_WAIT_POLICY=passive
 # Which tests `make test` runs, by their marks in pyproject.toml.
 MARKS := not complete
 
@@ -50,49 +54,48 @@ lab: .venv/.installed  ## open the course in JupyterLab
 		--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(LAB_ARGS)
 
 test: .venv/.installed  ## test the code, and every cell of every notebook
-	.venv/bin/python $(TESTS) -m "$(MARKS)"
+	$(ONE) .venv/bin/python $(TESTS) -m "$(MARKS)"
 
 test-all: MARKS :=  # the first of them leaves nothing out
 test-all: test test-portable test-references test-browser test-launch test-teaching test-colab  ## run all tests, before a change lands; needs Chromium
 
-test-portable: .venv/.installed  ## test the notebooks as on other processors: plain kernels, one thread, two
-	ATEN_CPU_CAPABILITY=default .venv/bin/python $(TESTS) $(LESSONS)
-	OMP_NUM_THREADS=1 .venv/bin/python $(TESTS) $(LESSONS)
-	OMP_NUM_THREADS=2 .venv/bin/python $(TESTS) $(LESSONS)
+test-portable: .venv/.installed  ## test the notebooks as on other processors: plain kernels, more threads
+	$(MORE) ATEN_CPU_CAPABILITY=default .venv/bin/python $(TESTS) $(LESSONS)
+	$(MORE) OMP_NUM_THREADS=2 .venv/bin/python $(TESTS) $(LESSONS)
 
 test-references: .venv/.references  ## test against transformers, which this installs
-	.venv/bin/python $(TESTS) tests/references
+	$(ONE) .venv/bin/python $(TESTS) tests/references
 
 test-browser: .venv/.browser  ## test the notebooks in JupyterLab, in a Chromium (CHROMIUM=its path)
 	.venv/bin/python tools/chromium.py
-	.venv/bin/python $(GROUPS) tests/browser
+	$(ONE) .venv/bin/python $(GROUPS) tests/browser
 
 test-launch: .venv/.launch .venv/.browser  ## test lone notebooks, Binder's build, and a class on a JupyterHub
-	.venv/bin/python $(GROUPS) tests/launch
-	.venv/bin/python tests/launch/hub.py 2
+	$(ONE) .venv/bin/python $(GROUPS) tests/launch
+	$(ONE) .venv/bin/python tests/launch/hub.py
 
 test-teaching: .venv/.teach .venv/.grading .venv/.browser  ## test slides, hand-outs and assignments
-	.venv/bin/python $(GROUPS) tests/teaching
+	$(ONE) .venv/bin/python $(GROUPS) tests/teaching
 
 test-colab: .venv-colab/.installed  ## run the tests with the versions of Colab, whose widgets are older
-	.venv-colab/bin/python $(TESTS) -m "not complete"
-	.venv-colab/bin/python $(GROUPS) tests/launch/test_lone.py
-	$(call if_chromium,.venv-colab,.venv-colab/bin/python $(GROUPS) tests/browser)
+	$(ONE) .venv-colab/bin/python $(TESTS) -m "not complete"
+	$(ONE) .venv-colab/bin/python $(GROUPS) tests/launch/test_lone.py
+	$(call if_chromium,.venv-colab,$(ONE) .venv-colab/bin/python $(GROUPS) tests/browser)
 
 test-oldest: .venv-oldest/.installed  ## run `make test` with the oldest versions allowed
-	.venv-oldest/bin/python $(TESTS) -m "not complete"
+	$(ONE) .venv-oldest/bin/python $(TESTS) -m "not complete"
 
 test-newest:  ## run all tests with the newest versions allowed
 	$(call new_venv,.venv-newest)
 	$(call install_torch,.venv-newest,torch)
 	@echo "Installing the newest versions that pyproject.toml allows."
 	@.venv-newest/bin/python -m pip install -qq -e '.[lab,test,references,browser,launch,teach,grading]'
-	.venv-newest/bin/python $(TESTS)
-	.venv-newest/bin/python $(TESTS) tests/references
-	.venv-newest/bin/python $(GROUPS) tests/launch
-	.venv-newest/bin/python tests/launch/hub.py 2
-	.venv-newest/bin/python $(GROUPS) tests/teaching
-	$(call if_chromium,.venv-newest,.venv-newest/bin/python $(GROUPS) tests/browser)
+	$(ONE) .venv-newest/bin/python $(TESTS)
+	$(ONE) .venv-newest/bin/python $(TESTS) tests/references
+	$(ONE) .venv-newest/bin/python $(GROUPS) tests/launch
+	$(ONE) .venv-newest/bin/python tests/launch/hub.py
+	$(ONE) .venv-newest/bin/python $(GROUPS) tests/teaching
+	$(call if_chromium,.venv-newest,$(ONE) .venv-newest/bin/python $(GROUPS) tests/browser)
 
 check: .venv/.installed  ## lint the code and the notebooks, and check their format
 	.venv/bin/python -m ruff check .

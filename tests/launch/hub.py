@@ -1,14 +1,16 @@
-"""Teach a class on a JupyterHub of this machine and measure it: make hub LEARNERS=3
+"""Teach a class on a JupyterHub of this machine: see that it works, or measure it.
+
+    make hub LEARNERS=3     measure: tables in Markdown, for docs/hub.md
+    make test-launch        see that it works: the same with three accounts at once, no tables
 
 All is real but the distance: JupyterHub, its proxy, a server and kernels for each learner, and
 nbgitpuller, which finds the course in a local copy where it asks for github.com. A learner logs in,
 follows the class's link and runs all notebooks, cell by cell, without a pause: the worst case. One
-account shuts no kernel down, one works alone, then `learners` accounts work at once. At the end a
-correction is published, and all follow the link again: nothing of theirs may be lost.
+account shuts no kernel down. To measure, it and another work alone before `learners` work at once.
+At the end a correction is published, and all follow the link again: nothing of theirs may be lost.
 
-Prints tables in Markdown, for docs/hub.md. Status 1: a cell failed or somebody did not finish.
-OMP_NUM_THREADS, if set, is how many threads a kernel computes with. Memory is read in /proc, which
-only Linux has.
+Status 1: a cell failed or somebody did not finish. OMP_NUM_THREADS, if set, is how many threads a
+kernel computes with. Memory is read in /proc, which only Linux has.
 """
 
 import contextlib
@@ -487,7 +489,8 @@ def leave(number, _):
     sys.exit(128 + number)
 
 
-def main(learners=3):
+def main(learners=0):
+    """learners: how many to measure at once; with 0, only see that three can work."""
     if not Path("/proc/self/smaps_rollup").exists():
         sys.exit("This reads memory in /proc/*/smaps_rollup, which only Linux has.")
     for number in SIGNALS:
@@ -496,7 +499,8 @@ def main(learners=3):
         meter = Meter(hub)
         meter.start()
         everybody = []
-        for names in ([KEEPS], ["alone"], [f"learner{i}" for i in range(learners)]):
+        measured = [KEEPS], ["alone"], [f"learner{i}" for i in range(learners)]
+        for names in measured if learners else [[KEEPS, "learner0", "learner1"]]:
             print(f"{len(names)} at once …", file=sys.stderr)
             meter.all = 0
             now = [Learner(hub, meter, name) for name in names]
@@ -507,7 +511,7 @@ def main(learners=3):
         at_once(Learner.come_again, everybody)
     failures = [f"{one.name}: {text}" for one in everybody for text in one.failures]
     said = [f"{one.name}: {text}" for one in everybody for text in one.said]
-    if all(hasattr(one, "last") for one in everybody):
+    if learners and all(hasattr(one, "last") for one in everybody):
         report(meter, *everybody[:2], everybody[2:])
     print(
         f"\n{len(failures)} failures, {len(said)} times words on stderr", *failures, *said, sep="\n"
