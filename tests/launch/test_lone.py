@@ -33,6 +33,7 @@ def test_a_lone_notebook_installs_the_helper_and_nothing_else(release, github, l
     notebook, error = lone.run(release.folder / "notebooks" / name, github)
     assert not error
     (output,) = setup_cell(notebook).outputs
+    assert "outputs_hidden" not in setup_cell(notebook).metadata.get("jupyter", {})
     assert output.text == f"Installing course_utils, and nothing else, from {SOURCE}\n"
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert not [o.text for o in outputs if o.get("name") == "stderr"]
