@@ -144,7 +144,9 @@ def read(name, namespace=None):
     line, heading, hints, slips = text[: found.end()].count("\n") + 1, "", [], []
     for entry in re.split(r"\n(?=- |## )", text[found.end() :]):
         if entry.startswith("## "):
-            heading = entry.partition("\n")[0][3:]
+            heading, _, stray = entry[3:].partition("\n")
+            if stray.strip():
+                raise ValueError(f"{file}:{line + 1}: neither a slip nor a hint: {stray.strip()}")
         elif heading == "Hints":
             hints.append(" ".join(entry[2:].split()))
         elif entry.strip():
@@ -163,6 +165,9 @@ def _slips(sheet, entry, heading, place):
     if same := SAME.fullmatch(head):
         return _taken_over(sheet, same, place)
     found = HEAD.fullmatch(head)
+    stray = [line for line in rest.splitlines() if line and not line.startswith("  ")]
+    if stray:
+        raise ValueError(f"{place}: what belongs to a slip stands below it, indented: {stray[0]}")
     if not found or not heading:
         raise ValueError(f"{place}: no slip of the form «- id: `right` → `wrong`» with a heading")
     fenced, message, seen = re.fullmatch(

@@ -214,6 +214,16 @@ def test_a_file_of_the_catalogue_is_read(monkeypatch, tmp_path):
         ("`2 * x` → `x**2`", "2 * x → x**2", "double.md:13: no slip of the form"),
         ("- half:", "- square:", "double.md:15: square is there twice"),
         ("  It adds.\n", "", "double.md:17: whole needs edits or code, and words"),
+        (
+            "- half:",
+            "* half:",
+            "double.md:13: what belongs to a slip stands below it, indented: * h",
+        ),
+        (
+            "## 00 Where?\n",
+            "## 00 Where?\nHere!\n",
+            "double.md:13: neither a slip nor a hint: Here!",
+        ),
         ("5 minutes.", "Soon.", "double.md:1: no title"),
         ("- whole: `return x + 2`", "- as in double: half", "double.md:17: these slips stand here"),
     ],
