@@ -18,6 +18,7 @@ another file, `- as in rms_norm, with q for x: R01` with that word changed.
 some: all three read them here.
 """
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -33,7 +34,8 @@ HEAD = re.compile(
     rf"(?: (?P<edits>{re.sub(r'[?]P<[a-z]+>', '', EDIT)}(?:, (?=`)|$))+| `(?P<code>[^`]+)`)?"
 )
 SAME = re.compile(
-    r"- as in (?P<name>\w+)(?:, with (?P<words>[^:]+))?: (?P<ids>[\w-]+(?:, [\w-]+)*)"
+    r"- as in (?P<name>\w+)(?:, with (?P<words>\w+ for \w+(?: and \w+ for \w+)*))?"
+    r": (?P<ids>[\w-]+(?:, [\w-]+)*)"
 )
 TITLE = re.compile(
     r"# (\w+)\((.*)\)\n(\d+) minutes\. Read \*(.+)\*\.\n\n```python\n(.+?)\n```", re.S
@@ -114,23 +116,31 @@ class Sheet:
 
     @functools.cache  # noqa: B019  a sheet is kept as long as its exercise
     def pairs(self):
-        """Two slips at once, wherever both can be made: (slip, slip, function or class)."""
-        edits, made = [slip for slip in self.slips if slip.edits], []
+        """Two slips at once, wherever both can be made: (slip, slip, function or class).
+
+        Not those that say that something is right: beside another slip it need not be.
+        """
+        edits = [
+            s for s in self.slips if s.edits and not re.search(r"\b(is|are) right\b", s.message)
+        ]
+        made = []
         for pair in itertools.combinations(edits, 2):
+            texts = {}  # in one order or the other; mostly they are the same
             for first, second in (pair, pair[::-1]):
-                try:
+                with contextlib.suppress(ValueError):  # the one has changed what the other changes
                     once = first.edit(self.text)
                     twice = second.edit(once)
                     if twice not in (once, self.text, second.edit(self.text)):
-                        made.append((*pair, self.made(twice, first.place)))
-                        break
-                except ValueError:  # the one has changed what the other changes
-                    continue
+                        texts[twice] = None
+            for text in texts:
+                with contextlib.suppress(ValueError):  # together they are no code
+                    made.append((*pair, self.made(text, pair[0].place)))
         return made
 
 
-def read(name, namespace=None):
+def read(name, namespace=None, within=()):
     """The Sheet of an exercise. namespace: where its code looks up what it does not define.
+    within: the names of those that are being read, as this one's slips are taken over.
 
     Raises ValueError, with file and line, for what is not of the form above.
     """
@@ -150,7 +160,7 @@ def read(name, namespace=None):
         elif heading == "Hints":
             hints.append(" ".join(entry[2:].split()))
         elif entry.strip():
-            slips += _slips(sheet, entry, heading, f"{file}:{line}")
+            slips += _slips(sheet, entry, heading, f"{file}:{line}", (*within, name))
         line += entry.count("\n") + 1
     sheet.hints, sheet.slips = tuple(hints), tuple(slips)
     twice = [slip for slip in slips if [other.id for other in slips].count(slip.id) > 1]
@@ -159,13 +169,13 @@ def read(name, namespace=None):
     return sheet
 
 
-def _slips(sheet, entry, heading, place):
+def _slips(sheet, entry, heading, place, within):
     """The slips of one entry: its own, or those of another file."""
     head, _, rest = entry.partition("\n")
     if same := SAME.fullmatch(head):
-        return _taken_over(sheet, same, place)
+        return _taken_over(sheet, same, place, within)
     found = HEAD.fullmatch(head)
-    stray = [line for line in rest.splitlines() if line and not line.startswith("  ")]
+    stray = [line for line in rest.splitlines() if line and not re.match("  [^-]", line)]
     if stray:
         raise ValueError(f"{place}: what belongs to a slip stands below it, indented: {stray[0]}")
     if not found or not heading:
@@ -175,8 +185,9 @@ def _slips(sheet, entry, heading, place):
     ).groups()
     code = "\n".join(line[2:] for line in (fenced or "").splitlines()) or found["code"] or ""
     edits = tuple((m["old"], m["new"] or "") for m in re.finditer(EDIT, head))
-    if bool(code) == bool(edits) or not message:
-        raise ValueError(f"{place}: {found['id']} needs edits or code, and words")
+    forms = bool(fenced) + bool(found["code"]) + bool(edits)
+    if forms != 1 or not message or "```" in message or re.search(EDIT, message):
+        raise ValueError(f"{place}: {found['id']} needs edits or code, once, and words below it")
     slip = Slip(
         found["id"],
         " ".join(message.split()),
@@ -193,11 +204,11 @@ def _slips(sheet, entry, heading, place):
     return [slip]
 
 
-def _taken_over(sheet, same, place):
+def _taken_over(sheet, same, place, within):
     """Slips of another file, with some words changed: they edit this sheet's text."""
-    if same["name"] == sheet.name:
-        raise ValueError(f"{place}: these slips stand here")
-    others = {slip.id: slip for slip in read(same["name"]).slips}
+    if same["name"] in within or not (FOLDER / f"{same['name']}.md").is_file():
+        raise ValueError(f"{place}: no other file {same['name']}.md to take slips from")
+    others = {slip.id: slip for slip in read(same["name"], within=within).slips}
     pairs = re.findall(r"(\w+) for (\w+)", same["words"] or "")
 
     def in_other_words(text):

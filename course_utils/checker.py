@@ -445,7 +445,7 @@ def _known_mistake(exercise, _, got, want):
             theirs = [_outcome(exercise, mistake.wrong, i) for i in range(len(got))]
             alone = all(_agree(theirs, want, other) for other in returned if other != at)
             like = alone and _agree(got, theirs, at) and not _agree(theirs, want, at)
-            if like and _tells(theirs, at):
+            if like and _tells(theirs, at, at == off[0]):
                 return _named(mistake, names[at] if len(returned) > 1 else "")
     return None
 
@@ -463,7 +463,7 @@ def _two_slips(exercise, verdict, got):
         theirs = (_outcome(exercise, both, i) for i in range(len(got)))
         if all(_equal(a, b) for a, b in zip(got, theirs, strict=True)):
             first, second = (f"{slip.message}{reading(slip.read)}" for slip in (one, other))
-            said = f"Two things at once. First: {first} Second: {second}"
+            said = f"It does what two slips do together. First: {first} Second: {second}"
             return Verdict("wrong", said, f"{one.id} + {other.id}")
     return None
 
@@ -484,9 +484,12 @@ def _names(exercise):
     return [*exercise.parts, *(f"the gradient of `{name}`" for name, is_float in pairs if is_float)]
 
 
-def _tells(outcomes, at):
-    """Whether a part is enough to know a mistake by. A bool is not: others may share it."""
-    return all(not isinstance(o.parts[at], bool) for o in outcomes if at < len(o.parts))
+def _tells(outcomes, at, first):
+    """Whether a part is enough to know a mistake by. A bool is not, for others may share it, and
+    words only where nothing before them is off.
+    """
+    kinds = bool if first else (bool, str)
+    return all(not isinstance(o.parts[at], kinds) for o in outcomes if at < len(o.parts))
 
 
 def _agree(a, b, at):

@@ -150,7 +150,7 @@ def test_a_listed_mistake_is_named_however_it_is_written():
 
 def test_two_mistakes_at_once_are_two():
     said = ("First: It adds. Multiply. Read", "Second: That is the other sign. Read")
-    says(lambda x, by: -by - x, "wrong", "Two things", *said, mistake="added + reversed")
+    says(lambda x, by: -by - x, "wrong", "what two slips do", *said, mistake="added + reversed")
 
 
 def test_another_convention_is_not_called_wrong():

@@ -54,7 +54,7 @@ LIBRARY = {
         "in place": (f"({DIVISION})", "h.mul_(torch.rsqrt(mean_square + eps))"),
         "sign flipped": (DIVISION, "-" + DIVISION),
         "signs only": (DIVISION, "h.sign()"),
-        "clamped": (".to(x.dtype)", ".clamp(-3, 3).to(x.dtype)"),
+        "cut to ±3": (".to(x.dtype)", ".clamp(-3, 3).to(x.dtype)"),
         # the gradient
         "gradient doubled": (RESULT, "y = 2 * y - y.detach()\n    " + RESULT),
         "gradient flipped": (RESULT, "y = 2 * y.detach() - y\n    " + RESULT),
@@ -78,7 +78,7 @@ LIBRARY = {
     },
     # layers of 04 and 05
     layers.silu: {
-        "softmax": (SILU, "x * torch.softmax(x, dim=0)"),
+        "softmax over the numbers": (SILU, "x * torch.softmax(x, dim=0)"),
         "in place": (SILU, "x.data.mul_(torch.sigmoid(x)) + 0 * x"),
         "capped": (SILU, f"({SILU}).clamp_max(6)"),
         # the same numbers, but not at the ends or not the same gradient
@@ -847,7 +847,7 @@ ROWS = {
     "model_params": (sizes.params_by_part, sizes.model_params),
     "swiglu_packed": (packing.swiglu_packed,),
     "fuse_gate_up": (packing.fuse_gate_up,),
-    "shard_gate_up": (packing.shard_gate_up,),
+    "shard_gate_up": (packing.shard_gate_up, packing.fuse_gate_up, packing._part),
     "llama_block": (layers.llama_block,),
     "llama_stack": (layers.llama_stack,),
 }
@@ -875,11 +875,10 @@ def slips():
         for slip in exercises.load(exercise).mistakes:
             found = {f: [edit for edit in slip.edits if edit[0] in source(f)] for f in functions}
             changes = {f: edits for f, edits in found.items() if edits}
-            whole = sum(map(len, changes.values())) == len(slip.edits) > 0
-            if whole and changes not in seen and all(map(fits, changes.items())):
+            whole = {edit for edits in changes.values() for edit in edits} == set(slip.edits)
+            if slip.edits and whole and changes not in seen and all(map(fits, changes.items())):
                 seen.append(changes)
-                if (name := f"{exercise}: {slip.id}") not in UNSEEN:
-                    yield name, changes
+                yield f"{exercise}: {slip.id}", changes
 
 
 def fits(change_of):
@@ -916,13 +915,17 @@ def in_place(changes):
             f.__code__, f.__defaults__ = was
 
 
-WRONG = {
+ADDED = {
     f"{function.__qualname__}: {what}": {
         function: pairs if isinstance(pairs[0], tuple) else [pairs]
     }
     for function, mistakes in LIBRARY.items()
     for what, pairs in mistakes.items()
-} | dict(slips())
+}
+SLIPS = dict(slips())
+if same := (ADDED.keys() & SLIPS.keys()) | (UNSEEN - SLIPS.keys()):
+    raise ValueError(f"one name for two versions, or for none: {same}")
+WRONG = ADDED | {name: changes for name, changes in SLIPS.items() if name not in UNSEEN}
 
 # Between them these make each sentence of each notebook false that no wrong cell does, or did when
 # they were chosen: tried first, they make the proof quick. Nothing else depends on them.

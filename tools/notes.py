@@ -8,7 +8,7 @@ from refresh import ROOT
 FOLDER = ROOT / "docs" / "notes"
 SECTION = re.compile(
     r"## (?P<slide>.+)\n\n"  # words of the slide's first cell, and its id
-    r"`(?P<cell>\w+)` · (?P<minutes>1 minute|[2-9] minutes|\d\d minutes)\n\n"
+    r"`(?P<cell>\w+)` · (?P<minutes>1 minute|[2-9] minutes|[1-9]\d minutes)\n\n"
     r"(?P<words>(\*\*Ask:\*\* .+\n\n)?(\*\*Likely:\*\* .+\n\n)?"
     r"(\*\*They answer:\*\* .+ \*\*Ask back:\*\* .+[?.]\n\n)*(\*\*Then:\*\* .+\n\n)?)"
 )

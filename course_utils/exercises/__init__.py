@@ -40,7 +40,7 @@ def load(name):
 
 
 def mistake(name, known_as):
-    """The Mistake of an exercise that is known by this id; its `wrong` is the code."""
+    """The slip of an exercise that is known by this id; its `wrong` is the wrong answer."""
     found = {mistake.id: mistake for mistake in load(name).mistakes}
     if known_as not in found:
         raise ValueError(f"{name} has no mistake {known_as!r}; there is {', '.join(found)}")

@@ -60,6 +60,8 @@ def _factor(name, at, why):
     def broken(f):
         given = _network()
         y = f(*given)
+        if not y.any():
+            return f"The output is zero, whatever the {name} weights are."
         for what, should, k in _FACTORS:
             off = (f(*given[:at], k * given[at], *given[at + 1 :]) - k * y).abs().max().item()
             largest = y.abs().max().item()

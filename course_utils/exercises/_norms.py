@@ -28,8 +28,8 @@ def _scale(f):
     if not once.any() or abs(ratio - 1) < 0.01:
         return None
     return (
-        f"With x ten times larger the output changes by the factor {ratio:.3g}, not 1: x is not "
-        "divided by something that grows as x does."
+        f"With x ten times larger the output changes by the factor {ratio:.3g}, not 1. Divide x, "
+        "once, by something that grows as x does."
     )
 
 
@@ -82,8 +82,8 @@ def _weight(f):
         )
     if torch.allclose(f(x, 2 * w, 1e-6), weighted, rtol=1e-4):
         return (
-            "Twice the weight changes nothing: the weight is inside the statistic, which divides "
-            "its size out again. Take the RMS of x alone; multiply by the weight afterwards."
+            "Twice the weight changes nothing: its size is lost, as where it stands inside the "
+            "statistic, which divides it out again. Multiply by the weight itself, at the end."
         )
     return (
         "The weight does not multiply feature by feature. f(x, weight) should be "

@@ -17,11 +17,11 @@ BACKWARDS = "02 Exercise, optional: the way back through RMSNorm"
 
 
 def _formula(f):
-    once, again = ([float(f(m, 50, 0.37)) for m in (0.1, 0.7, 1.3, 2.9)] for _ in range(2))
-    if len(set(once)) == 1 or any(round(a, 4) != b for a, b in zip(once, again, strict=True)):
+    lengths = [float(f(m, 50, 0.37)) for m in (0.1, 0.7, 1.3, 2.9)]
+    if len(set(lengths)) == 1 or any(round(length, 4) != length for length in lengths):
         return None
     return (
-        f"Your lengths end early, as in {once[0]:g} for m = 0.1, n = 50, eps = 0.37. Return "
+        f"Your lengths end early, as in {lengths[0]:g} for m = 0.1, n = 50, eps = 0.37. Return "
         "the number itself, without `round` or `int`."
     )
 

@@ -64,12 +64,12 @@ def _only_bias(f):
 
 def _spread_one(f):
     y = f(draw(1, 3, 6), torch.ones(6), torch.zeros(6), 0.0)
-    mean, rms = y.mean(-1).abs().max().item(), y.square().mean(-1).sqrt().mean().item()
-    if mean < 1e-3 and abs(rms - 1) < 1e-3:
+    mean, std = y.mean(-1).abs().max().item(), y.std(-1, correction=0).mean().item()
+    if mean < 1e-3 and abs(std - 1) < 1e-3:
         return None
     return (
         "With weight 1, bias 0 and eps 0 an output should have mean 0 and standard deviation 1. "
-        f"For n = 6 its mean is up to {mean:.3g}, and its standard deviation {rms:.4g}. Divide by "
+        f"For n = 6 its mean is up to {mean:.3g}, and its standard deviation {std:.4g}. Divide by "
         "the root of the mean of (x − mean)²: squares, over n, of all features."
     )
 
@@ -94,8 +94,8 @@ LAYER_NORM = exercise(
     properties=(
         Property("weight zero leaves the bias", _only_bias, WEIGHT),
         Property("no shift is seen", _shift_free, "01 Which one notices a shift?"),
-        *(rule.of(_of_layer_norm) for rule in RULES if rule.name in _SHARED),
         Property("mean zero, spread one", _spread_one, "01 What does LayerNorm do besides?"),
+        *(rule.of(_of_layer_norm) for rule in RULES if rule.name in _SHARED),
     ),
 )
 

@@ -108,8 +108,8 @@ _large = ([300.0, 1200.0], "(300, 1200)", HALF, 1e-6, 1.372)
 _small = ([1e-4, 1e-4], "(0.0001, 0.0001)", HALF, 1e-8, 0.7071)
 _long = ([1.0] * 1024, "1024 ones", BFLOAT16, 1e-6, 1)
 PLAIN = (
-    Property("float32 keeps its digits", _digits, "03 Is bfloat16 safe?"),
     *RULES,
+    Property("float32 keeps its digits", _digits, "03 Is bfloat16 safe?"),
     _survives(*_large, "03 What does one large feature do?"),
     _survives(*_small, "03 Where must the upcast stand?"),
     _survives(*_long, "03 Where else is float32 needed?"),
