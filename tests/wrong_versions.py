@@ -861,6 +861,7 @@ UNSEEN = {
     *("intermediate_size: bits-masked", "model_params: final-norm-always"),
     *("model_params: full-as-queries", "model_params: full-of-d"),  # no such model is counted
     *("swiglu_packed: limited", "swiglu_packed: S05"),  # only for numbers that are larger
+    "shard_gate_up: always-two",  # the lesson has two ranks
 }
 
 
