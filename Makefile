@@ -78,7 +78,7 @@ test-teaching: .venv/.teach .venv/.grading .venv/.browser  ## test slides, hand-
 	$(ONE) .venv/bin/python $(GROUPS) tests/teaching
 
 test-colab: .venv-colab/.installed  ## run the tests with the versions of Colab, whose widgets are older
-	$(ONE) .venv-colab/bin/python $(TESTS) -m "not complete"
+	$(ONE) .venv-colab/bin/python $(TESTS) -m "not complete" --ignore=tests/test_claims_can_fail.py
 	$(ONE) .venv-colab/bin/python $(GROUPS) tests/launch/test_lone.py
 	$(call if_chromium,.venv-colab,$(ONE) .venv-colab/bin/python $(GROUPS) tests/browser)
 
