@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from course import BANK, NOTEBOOKS, ROOT, read, tags
 
-from course_utils.exercises import load, solution
+from course_utils.exercises import load
 
 pytest.importorskip("ziamath", reason="the handouts need ziamath: make test-teaching")
 import handout
@@ -31,7 +31,7 @@ def telling(notebook):
     lines = set()
     for name in re.findall(r'^help_with\("(\w+)"\)', "\n".join(sources(notebook)), re.M):
         exercise = load(name)
-        lines |= {line.partition("  #")[0].strip() for line in solution(exercise).splitlines()}
+        lines |= {line.partition("  #")[0].strip() for line in exercise.solution.splitlines()}
         lines |= {plain(hint) for hint in exercise.hints}
     others = [cell for cell in notebook.cells if not tags(cell) & {"help", "ours"}]
     elsewhere = "\n".join(cell.source for cell in others)
