@@ -2,7 +2,8 @@
 
 An Exercise holds a reference, inputs on which mistakes show, and real mistakes as code. `diagnose`
 watches what an answer does (values, shape, dtype, gradient, inputs written into, error) and asks
-whose behaviour that is. What behaves like no known mistake is asked what a right answer would obey.
+whose behaviour that is. What behaves like no known mistake is asked what a right answer would obey,
+and whether it is two mistakes at once.
 """
 
 import contextlib
